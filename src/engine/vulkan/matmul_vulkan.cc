@@ -31,7 +31,7 @@ constexpr std::int64_t kMostEach = 4;
 // Workgroups that keep a device busy: with fewer, tiles have fewer outputs.
 constexpr std::int64_t kEnoughTiles = 128;
 // The same of matmul_matrix.glsl, and the most rows of a tile there.
-constexpr std::int64_t kEnoughMatrixGroups = 256;
+constexpr std::int64_t kEnoughMatrixGroups = 128;
 constexpr std::int64_t kMostMatrixRows = 128;
 
 // As matmul_quantised.glsl and matmul_float.glsl have them.

@@ -5,9 +5,14 @@
 
 const int kLevels[16] = int[](-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
 
-// Of eight blocks.
+// Of eight blocks, as it lies in memory.
 struct WeightHead {
     uvec4 scales;
+};
+
+// Of one block, as it lies in memory.
+struct RawBlock {
+    uvec4 nibbles;
 };
 
 WeightHead load_head(uint panel, uint lane, uint eight) {
@@ -17,9 +22,13 @@ WeightHead load_head(uint panel, uint lane, uint eight) {
     return head;
 }
 
-WeightBlock load_block(WeightHead head, uint panel, uint lane, uint block) {
+RawBlock load_raw(uint panel, uint lane, uint block) {
+    return RawBlock(load4(panel + 64 * block + 4 * lane));
+}
+
+WeightBlock unpack_block(WeightHead head, RawBlock raw, uint lane, uint block) {
     WeightBlock w;
-    unpack_nibbles(load4(panel + 64 * block + 4 * lane), w);
+    unpack_nibbles(raw.nibbles, w);
     w.lower = look_up(kLevels, w.lower);
     w.upper = look_up(kLevels, w.upper);
     w.d = pick_half(head.scales, block % 8);

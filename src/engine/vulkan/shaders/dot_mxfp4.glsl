@@ -5,9 +5,14 @@
 
 const int kLevels[16] = int[](0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
 
-// Of eight blocks.
+// Of eight blocks, as it lies in memory.
 struct WeightHead {
     uvec4 scales;
+};
+
+// Of one block, as it lies in memory.
+struct RawBlock {
+    uvec4 nibbles;
 };
 
 WeightHead load_head(uint panel, uint lane, uint eight) {
@@ -17,9 +22,13 @@ WeightHead load_head(uint panel, uint lane, uint eight) {
     return head;
 }
 
-WeightBlock load_block(WeightHead head, uint panel, uint lane, uint block) {
+RawBlock load_raw(uint panel, uint lane, uint block) {
+    return RawBlock(load4(panel + 64 * block + 4 * lane));
+}
+
+WeightBlock unpack_block(WeightHead head, RawBlock raw, uint lane, uint block) {
     WeightBlock w;
-    unpack_nibbles(load4(panel + 64 * block + 4 * lane), w);
+    unpack_nibbles(raw.nibbles, w);
     w.lower = look_up(kLevels, w.lower);
     w.upper = look_up(kLevels, w.upper);
     w.d = bfloat_to_float(pick_short(head.scales, block % 8));

@@ -3,9 +3,14 @@
 #define HELIX_SCALE_ONE
 #define HELIX_OFFSET_BITS 3
 
-// Of eight blocks.
+// Of eight blocks, as it lies in memory.
 struct WeightHead {
     uvec4 scales;
+};
+
+// Of one block, as it lies in memory.
+struct RawBlock {
+    uvec4 nibbles;
 };
 
 WeightHead load_head(uint panel, uint lane, uint eight) {
@@ -15,9 +20,13 @@ WeightHead load_head(uint panel, uint lane, uint eight) {
     return head;
 }
 
-WeightBlock load_block(WeightHead head, uint panel, uint lane, uint block) {
+RawBlock load_raw(uint panel, uint lane, uint block) {
+    return RawBlock(load4(panel + 64 * block + 4 * lane));
+}
+
+WeightBlock unpack_block(WeightHead head, RawBlock raw, uint lane, uint block) {
     WeightBlock w;
-    unpack_nibbles(load4(panel + 64 * block + 4 * lane), w);
+    unpack_nibbles(raw.nibbles, w);
     w.d = pick_half(head.scales, block % 8);
     return w;
 }

@@ -3,12 +3,16 @@
 #include "matmul_common.glsl"
 #define HELIX_SCALE_MIN
 
-// Of eight blocks.
+// Of eight blocks, as it lies in memory.
 struct WeightHead {
     uvec4 fifth_bits[2];
     uvec4 scales;
-    float d;
-    float min;
+    uint halves;  // d and dmin
+};
+
+// Of one block, as it lies in memory.
+struct RawBlock {
+    uvec4 nibbles;
 };
 
 WeightHead load_head(uint panel, uint lane, uint eight) {
@@ -19,18 +23,21 @@ WeightHead load_head(uint panel, uint lane, uint eight) {
     head.fifth_bits[1] = load4(fifth_bits + 64);
     const uint scales = panel + plane_words(1) + plane_words(4);
     head.scales = load4(scales + own);
-    const vec2 d = unpack_halves(params.weights.v[scales + plane_words(8) + 16 * eight + lane]);
-    head.d = d.x;
-    head.min = d.y;
+    head.halves = params.weights.v[scales + plane_words(8) + 16 * eight + lane];
     return head;
 }
 
-WeightBlock load_block(WeightHead head, uint panel, uint lane, uint block) {
+RawBlock load_raw(uint panel, uint lane, uint block) {
+    return RawBlock(load4(panel + 64 * block + 4 * lane));
+}
+
+WeightBlock unpack_block(WeightHead head, RawBlock raw, uint lane, uint block) {
     WeightBlock w;
-    unpack_nibbles(load4(panel + 64 * block + 4 * lane), w);
+    unpack_nibbles(raw.nibbles, w);
     add_fifth_bits(pick_bits(head.fifth_bits, block % 8), w);
-    precise const float d = head.d * float(pick_u8(head.scales.xy, block % 8));
-    precise const float min = -head.min * float(pick_u8(head.scales.zw, block % 8));
+    const vec2 both = unpack_halves(head.halves);
+    precise const float d = both.x * float(pick_u8(head.scales.xy, block % 8));
+    precise const float min = -both.y * float(pick_u8(head.scales.zw, block % 8));
     w.d = d;
     w.d2 = min;
     return w;

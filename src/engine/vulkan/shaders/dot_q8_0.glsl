@@ -3,9 +3,15 @@
 #include "matmul_common.glsl"
 #define HELIX_SCALE_ONE
 
-// Of eight blocks.
+// Of eight blocks, as it lies in memory.
 struct WeightHead {
     uvec4 scales;
+};
+
+// Of one block, as it lies in memory.
+struct RawBlock {
+    uvec4 lower;
+    uvec4 upper;
 };
 
 WeightHead load_head(uint panel, uint lane, uint eight) {
@@ -15,11 +21,15 @@ WeightHead load_head(uint panel, uint lane, uint eight) {
     return head;
 }
 
-WeightBlock load_block(WeightHead head, uint panel, uint lane, uint block) {
-    WeightBlock w;
+RawBlock load_raw(uint panel, uint lane, uint block) {
     const uint lower = panel + 64 * block + 4 * lane;
-    w.lower = load4(lower) ^ 0x80808080;
-    w.upper = load4(lower + plane_words(1)) ^ 0x80808080;
+    return RawBlock(load4(lower), load4(lower + plane_words(1)));
+}
+
+WeightBlock unpack_block(WeightHead head, RawBlock raw, uint lane, uint block) {
+    WeightBlock w;
+    w.lower = raw.lower ^ 0x80808080;
+    w.upper = raw.upper ^ 0x80808080;
     w.d = pick_half(head.scales, block % 8);
     return w;
 }

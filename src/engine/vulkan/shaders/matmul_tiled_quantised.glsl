@@ -1,7 +1,8 @@
 // Stages of quantised matmul. Included after dot_FORMAT.glsl, which gives
 //   WeightHead load_head(uint panel, uint lane, uint eight)
-//   WeightBlock load_block(WeightHead head, uint panel, uint lane, uint block)
-// what eight blocks of a lane share, and one of them.
+//   RawBlock load_raw(uint panel, uint lane, uint block)
+//   WeightBlock unpack_block(WeightHead head, RawBlock raw, uint lane, uint block)
+// what eight blocks of a lane share, and one of them, packed and not.
 #include "matmul_block.glsl"
 #include "matmul_tiled_common.glsl"
 
@@ -27,7 +28,7 @@ void stage_weights(uint panel, uint panels, uint first) {
         const uint at = (panel + own_panel) * params.panel_words;
         const uint panel_lane = output_ % kPanelOutputs;
         const WeightHead head = load_head(at, panel_lane, column / kSegmentColumns);
-        const WeightBlock w = load_block(head, at, panel_lane, column / 32);
+        const WeightBlock w = unpack_block(head, load_raw(at, panel_lane, column / 32), panel_lane, column / 32);
         staged_weights[2 * block * kTileOutputs + output_] = w.lower;
         staged_weights[(2 * block + 1) * kTileOutputs + output_] = w.upper;
         staged_scales[i] = w.d;

@@ -22,9 +22,6 @@ uvec2 load2(uint word) {
     return Words2(params.weights).v[word / 2];
 }
 
-float load_half(uint word, uint i) {
-    return half_to_float(bitfieldExtract(params.weights.v[word + i / 2], int(16 * (i % 2)), 16));
-}
 vec2 unpack_halves(uint word) {
     return vec2(half_to_float(word & 0xffff), half_to_float(word >> 16));
 }

@@ -1,11 +1,12 @@
 // y = x times a quantised matrix, transposed, for many rows, on a device's matrix cores: their int8 products are summed in
 // int32, so they are the exact sums of docs/numerics.md. Included after dot_FORMAT.glsl, which gives
 //   WeightHead load_head(uint panel, uint lane, uint eight)
-//   WeightBlock load_block(WeightHead head, uint panel, uint lane, uint block)
-// what eight blocks of a lane share, and one of them.
+//   RawBlock load_raw(uint panel, uint lane, uint block)
+//   WeightBlock unpack_block(WeightHead head, RawBlock raw, uint lane, uint block)
+// what eight blocks of a lane share, and one of them, packed and not.
 //
 // A workgroup of eight subgroups computes the outputs of kPanels panels for a tile of kRows rows. Some columns of both are
-// brought into shared memory at a time. A subgroup has kPanelsEach panels for kRowsEach times 16 rows; where there are
+// brought into shared memory at a time; those that come next are read while these are multiplied. A subgroup has kPanelsEach panels for kRowsEach times 16 rows; where there are
 // not as many for all, the last subgroups only bring. Which lane has which element of a matrix is the device's secret, so
 // scales are brought as matrices, too: all rows, or all columns, of which are the same.
 #extension GL_EXT_control_flow_attributes : require
@@ -61,58 +62,78 @@ uvec4 without_offset(uvec4 bytes) {
 #endif
 }
 
-void stage_weights(uint panel, uint panels, uint first) {
-    for (uint i = gl_LocalInvocationIndex; i < kStageBlocks * kTileOutputs; i += kLanes) {
+// What a lane reads for a stage: all at once, so that it waits for memory once.
+const uint kStageOutputs = kStageBlocks * kTileOutputs;
+const uint kRowParts3 = 3 * kStageBlocks;  // of 16 bytes, as quantise_rows.comp makes them
+const uint kStageParts = kRows * kRowParts3;
+const uint kOutputLoads = (kStageOutputs + kLanes - 1) / kLanes;
+const uint kPartLoads = (kStageParts + kLanes - 1) / kLanes;
+
+// What lies beyond the last row, panel or column is read from there, and added to sums that nobody stores.
+void load_stage(RowTile tile, uint panel, uint panels, uint first, inout WeightHead heads[kOutputLoads],
+                inout RawBlock raws[kOutputLoads], inout uvec4 parts[kPartLoads]) {
+    const uint row_blocks = params.cols / 32;
+    [[unroll]] for (uint n = 0; n < kOutputLoads; ++n) {
+        const uint i = min(gl_LocalInvocationIndex + n * kLanes, kStageOutputs - 1);
         const uint output_ = i % kTileOutputs;
-        const uint own_panel = output_ / kPanelOutputs;
-        const uint block = i / kTileOutputs;
-        const uint column = first + 32 * block;
-        if (own_panel >= panels || column >= params.cols) continue;
-        const uint at = (panel + own_panel) * params.panel_words;
-        const uint panel_lane = output_ % kPanelOutputs;
-        const WeightHead head = load_head(at, panel_lane, column / kSegmentColumns);
-        const WeightBlock w = load_block(head, at, panel_lane, column / 32);
-        const uint quads = output_ * kOutputQuads + kBlockQuads * block;
+        const uint at = (panel + min(output_ / kPanelOutputs, panels - 1)) * params.panel_words;
+        const uint block = min(first / 32 + i / kTileOutputs, row_blocks - 1);
+        heads[n] = load_head(at, output_ % kPanelOutputs, block / 8);
+        raws[n] = load_raw(at, output_ % kPanelOutputs, block);
+    }
+    [[unroll]] for (uint n = 0; n < kPartLoads; ++n) {
+        const uint i = gl_LocalInvocationIndex + n * kLanes;
+        const uint row = min(tile.first + i / kRowParts3, tile.end - 1);
+        const uint part = min(first / 32 * 3 + i % kRowParts3, row_blocks * 3 - 1);
+        parts[n] = params.input_.v[row * row_blocks * 3 + part];
+    }
+}
+
+void store_output(uint i, uint first, WeightHead head, RawBlock raw) {
+    const uint output_ = i % kTileOutputs;
+    const uint block = i / kTileOutputs;
+    const WeightBlock w = unpack_block(head, raw, output_ % kPanelOutputs, first / 32 + block);
+    const uint quads = output_ * kOutputQuads + kBlockQuads * block;
 #ifdef HELIX_SCALE_HALVES
-        staged_weights[quads] = without_offset(w.lower);
-        staged_weights[quads + 1] = uvec4(0);
-        staged_weights[quads + 2] = uvec4(0);
-        staged_weights[quads + 3] = without_offset(w.upper);
+    staged_weights[quads] = without_offset(w.lower);
+    staged_weights[quads + 1] = uvec4(0);
+    staged_weights[quads + 2] = uvec4(0);
+    staged_weights[quads + 3] = without_offset(w.upper);
 #else
-        staged_weights[quads] = without_offset(w.lower);
-        staged_weights[quads + 1] = without_offset(w.upper);
+    staged_weights[quads] = without_offset(w.lower);
+    staged_weights[quads + 1] = without_offset(w.upper);
 #endif
-        staged_scales[i] = w.d;
+    staged_scales[i] = w.d;
 #ifndef HELIX_SCALE_ONE
-        staged_second[i] = w.d2;
+    staged_second[i] = w.d2;
 #endif
-    }
 }
 
-void stage_rows(RowTile tile, uint first) {
-    const uint row_parts = params.cols / 32 * 3;
-    const uint first_part = first / 32 * 3;
-    const uint stage_parts = 3 * kStageBlocks;
-    for (uint i = gl_LocalInvocationIndex; i < kRows * stage_parts; i += kLanes) {
-        const uint own_row = i / stage_parts;
-        const uint own_part = i % stage_parts;
-        const uint row = tile.first + own_row;
-        const uint part = first_part + own_part;
-        if (row >= tile.end || part >= row_parts) continue;
-        const uvec4 quad = params.input_.v[row * row_parts + part];
-        const uint block = own_part / 3;
-        if (own_part % 3 < 2) {
-            staged_rows[own_row * kRowQuads + 2 * block + own_part % 3] = quad;
-        } else {
-            row_scales[block * kRows + own_row] = uintBitsToFloat(quad.z);
+void store_part(uint i, uvec4 quad) {
+    const uint row = i / kRowParts3;
+    const uint block = i % kRowParts3 / 3;
+    const uint part = i % 3;
+    if (part < 2) {
+        staged_rows[row * kRowQuads + 2 * block + part] = quad;
+    } else {
+        row_scales[block * kRows + row] = uintBitsToFloat(quad.z);
 #ifdef HELIX_SCALE_MIN
-            row_sums[block * kRows + own_row] = uintBitsToFloat(quad.w);
+        row_sums[block * kRows + row] = uintBitsToFloat(quad.w);
 #endif
-        }
     }
 }
 
-// What nobody staged is added to sums that nobody stores.
+void store_stage(uint first, WeightHead heads[kOutputLoads], RawBlock raws[kOutputLoads], uvec4 parts[kPartLoads]) {
+    [[unroll]] for (uint n = 0; n < kOutputLoads; ++n) {
+        const uint i = gl_LocalInvocationIndex + n * kLanes;
+        if (i < kStageOutputs) store_output(i, first, heads[n], raws[n]);
+    }
+    [[unroll]] for (uint n = 0; n < kPartLoads; ++n) {
+        const uint i = gl_LocalInvocationIndex + n * kLanes;
+        if (i < kStageParts) store_part(i, parts[n]);
+    }
+}
+
 void add_stage(uint panel, uint row_tile, uint first, inout Sums sums[kTilesEach]) {
     const uint blocks = min(kStageBlocks, (params.cols - first) / 32);
     for (uint block = 0; block < blocks; ++block) {
@@ -204,11 +225,17 @@ void main() {
         sums[i] = Sums(0.0);
         totals[i] = Sums(0.0);
     }
+    WeightHead heads[kOutputLoads];
+    RawBlock raws[kOutputLoads];
+    uvec4 parts[kPartLoads];
+    const uint first_of_expert = tile.expert * panels + first_panel;
+    load_stage(tile, first_of_expert, panels - first_panel, 0, heads, raws, parts);
     for (uint first = 0; first < params.cols; first += kStageColumns) {
         barrier();  // the stage before has been added
-        stage_weights(tile.expert * panels + first_panel, panels - first_panel, first);
-        stage_rows(tile, first);
+        store_stage(first, heads, raws, parts);
         barrier();
+        if (first + kStageColumns < params.cols)
+            load_stage(tile, first_of_expert, panels - first_panel, first + kStageColumns, heads, raws, parts);
         if (adds) add_stage(panel, row_tile, first, sums);
         const uint end = first + kStageColumns;
         if (end % kSegmentColumns != 0 && end < params.cols) continue;
