@@ -1,7 +1,7 @@
 # helix_shaders(TARGET FOLDER): compiles each FOLDER/*.comp into SPIR-V, twice: "fused" for devices whose fma rounds
 # once, "exact" (HELIX_EXACT_FMA defined) for the others, where numerics.glsl rounds once with doubles. The target gets
 # both as constants: #include "shaders/TARGET.h" declares helix::engine::shaders::NAME for NAME.comp.
-# FOLDER/matrix/*.spv are kept as they are: their sources need a newer compiler (tools/matrix_shaders.sh).
+# FOLDER/matrix/*.spv are kept as they are: their sources need a newer compiler (tools/matrix_shaders.py).
 function(helix_shaders target folder)
     set(out ${CMAKE_BINARY_DIR}/shaders)
     file(GLOB shaders CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.comp)

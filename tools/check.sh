@@ -38,6 +38,7 @@ mkdir -p build
 step format format
 step layers python3 tools/check_layers.py .
 step words python3 tools/check_words.py .
+step "matrix shaders" python3 tools/matrix_shaders.py --check
 step "configure release" configure release
 step "build release" build release
 step tidy tools/tidy.py build/release

@@ -1,7 +1,10 @@
 #include "engine/host/thread_pool.h"
 
+#include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -101,6 +104,83 @@ TEST(ThreadPool, PinsToTheCoresItIsGiven) {
         EXPECT_TRUE(CPU_ISSET(0, &set));
     })
         .join();
+}
+
+// What this thread makes of three products, as bits: a comparison would take a subnormal number for
+// zero where they are zeros.
+using SubnormalProducts = std::array<std::uint32_t, 3>;
+SubnormalProducts subnormal_products() {
+    volatile float tiny = 1e-30F;
+    volatile float scale = 1e-15F;
+    volatile float subnormal = std::bit_cast<float>(1U);
+    volatile float huge = 0x1p100F;
+    volatile float positive = tiny * scale;
+    volatile float negative = tiny * -scale;
+    volatile float read = subnormal * huge;
+    const auto bits = [](float value) { return std::bit_cast<std::uint32_t>(value); };
+    return {bits(positive), bits(negative), bits(read)};
+}
+// Made, made with a sign, and read: 2^-149, -2^-149 and 2^-49, or zeros.
+constexpr SubnormalProducts kKept = {1, 0x80000001U, (127U - 49U) << 23};
+constexpr SubnormalProducts kFlushed = {0, 0x80000000U, 0};
+
+TEST(ThreadPool, TasksComputeWithSubnormalsAsZerosAndTheCallerDoesNot) {
+    ASSERT_EQ(subnormal_products(), kKept);
+    for (const int threads : {1, 2, 3}) {
+        ThreadPool pool(threads);
+        for (const std::int64_t count : {1, 200}) {
+            std::vector<SubnormalProducts> made(static_cast<std::size_t>(count));
+            pool.run(count, [&](std::int64_t i, int) {
+                made[static_cast<std::size_t>(i)] = subnormal_products();
+            });
+            EXPECT_EQ(made, std::vector<SubnormalProducts>(made.size(), kFlushed))
+                << threads << " threads";
+            EXPECT_EQ(subnormal_products(), kKept) << "after a job of " << threads << " threads";
+        }
+    }
+}
+
+// Only the threads of a rank do its tasks: with a thread for each rank all of them take part.
+TEST(ThreadPool, TasksOfEveryRankComputeWithSubnormalsAsZeros) {
+    ASSERT_EQ(subnormal_products(), kKept);
+    for (const int threads : {1, 2, 3}) {
+        ThreadPool pool(place_threads(threads, threads, {}, {}));
+        for (int job = 0; job < 3; ++job) {
+            std::vector<SubnormalProducts> made(static_cast<std::size_t>(4 * threads));
+            pool.run_ranks(4, [&](int rank, std::int64_t i, int) {
+                made[static_cast<std::size_t>(4 * rank + i)] = subnormal_products();
+            });
+            EXPECT_EQ(made, std::vector<SubnormalProducts>(made.size(), kFlushed))
+                << threads << " ranks";
+            EXPECT_EQ(subnormal_products(), kKept) << "after a job of " << threads << " ranks";
+        }
+    }
+}
+
+TEST(FlushedSubnormals, OneWithinAnotherRestoresTheModeOfTheOuterOne) {
+    ASSERT_EQ(subnormal_products(), kKept);
+    {
+        const FlushedSubnormals outer;
+        EXPECT_EQ(subnormal_products(), kFlushed);
+        {
+            const FlushedSubnormals inner;
+            EXPECT_EQ(subnormal_products(), kFlushed);
+        }
+        EXPECT_EQ(subnormal_products(), kFlushed);
+    }
+    EXPECT_EQ(subnormal_products(), kKept);
+}
+
+// So do the threads of a device of software.
+TEST(FlushedSubnormals, AThreadThatIsStartedMeanwhileInheritsThem) {
+    SubnormalProducts made{};
+    std::thread started;
+    {
+        const FlushedSubnormals flushed;
+        started = std::thread([&] { made = subnormal_products(); });
+    }
+    started.join();
+    EXPECT_EQ(made, kFlushed);
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 // Which Vulkan devices there are, how one is named, and what they and their shaders have to be.
 
+#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <set>
 #include <string>
 
@@ -177,6 +180,65 @@ TEST(VulkanProof, TheCasesOfTheIntegerDotProductAreTheSumsOfProductsOfBytes) {
     EXPECT_EQ(dots[0].x[3], 0x80808080U);
     EXPECT_EQ(dots[0].right, 16 * 128 * 128);
     EXPECT_EQ(dots[5].right, -16 * 128 * 127);
+}
+
+TEST(VulkanProof, WrongMatrixCoresAreNotUsed) {
+    const auto vulkan = instance();
+    if (vulkan == nullptr) GTEST_SKIP() << "no Vulkan device";
+    VulkanDeviceInfo info = vulkan->devices()[0];
+    if (!info.matrix_cores) GTEST_SKIP() << "no matrix cores";
+    const auto context = VulkanContext::create(vulkan, info);
+    ASSERT_TRUE(context.ok());
+    const auto right = prove(*context);
+    ASSERT_TRUE(right.ok()) << right.error().message;
+    if (!right->fused_fma) GTEST_SKIP() << "matrix cores are used with a fused fma alone";
+    EXPECT_EQ(right->matrix_cores, FeatureProof::proven);
+    EXPECT_TRUE((*context)->matrix_cores());
+    // As if the device had been off by a rounding in the last case.
+    std::vector<MatrixCase> matrices = make_matrix_cases();
+    float& last = matrices.back().right[15][15];
+    last = std::nextafter(last, std::numeric_limits<float>::infinity());
+    const auto wrong = prove(*context, make_dot_cases(), matrices);
+    ASSERT_TRUE(wrong.ok()) << wrong.error().message;
+    EXPECT_EQ(wrong->matrix_cores, FeatureProof::wrong);
+    EXPECT_FALSE((*context)->matrix_cores());
+    EXPECT_EQ(wrong->integer_dot, right->integer_dot);
+
+    info.matrix_cores = false;
+    const auto without = VulkanContext::create(vulkan, info);
+    ASSERT_TRUE(without.ok());
+    const auto none = prove(*without);
+    ASSERT_TRUE(none.ok()) << none.error().message;
+    EXPECT_EQ(none->matrix_cores, FeatureProof::none);
+    EXPECT_FALSE((*without)->matrix_cores());
+}
+
+TEST(VulkanProof, TheCasesOfMatrixCoresAreTheSumsOfProductsOfBytesTimesScales) {
+    const std::vector<MatrixCase> matrices = make_matrix_cases();
+    ASSERT_FALSE(matrices.empty());
+    const auto byte = [](std::uint32_t word, int i) {
+        return static_cast<std::int32_t>(static_cast<std::int8_t>(word >> (8 * i) & 0xffU));
+    };
+    for (const MatrixCase& of : matrices) {
+        for (std::size_t row = 0; row < 16; ++row) {
+            for (std::size_t output = 0; output < 16; ++output) {
+                std::int32_t sum = 0;
+                for (std::size_t k = 0; k < 32; ++k) {
+                    const int i = static_cast<int>(k % 4);
+                    sum += byte(of.outputs[output][k / 4], i) * byte(of.rows[row][k / 4], i);
+                }
+                const float scale = of.output_scales[output] * of.row_scales[row];
+                EXPECT_EQ(of.right[row][output], static_cast<float>(sum) * scale)
+                    << "row " << row << ", output " << output;
+            }
+        }
+    }
+    // The first has the greatest sums and the least ones.
+    const MatrixCase& first = matrices[0];
+    EXPECT_EQ(first.outputs[0][7], 0x80808080U);
+    EXPECT_EQ(first.rows[0][7], 0x80808080U);
+    EXPECT_EQ(first.right[0][0], 32 * 128 * 128 * (first.output_scales[0] * first.row_scales[0]));
+    EXPECT_EQ(first.right[0][1], -32 * 128 * 127 * (first.output_scales[1] * first.row_scales[0]));
 }
 
 // Results of sums and products that a compiler may contract are not decorated so (NoContraction).

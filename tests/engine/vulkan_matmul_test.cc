@@ -1,11 +1,16 @@
 // Matrices of every format on a Vulkan device: the CPU device's bits, with the device's integer dot
-// product and without.
+// product and without, and on its matrix cores.
 
+#include <functional>
 #include <span>
+#include <string>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "base/effort.h"
 #include "engine/kernels/packed_matrix.h"
+#include "engine/vulkan/matmul_shaders.h"
 #include "vulkan_fixture.h"
 
 namespace helix::engine::test::vulkan_matmul_test {
@@ -22,6 +27,10 @@ constexpr Shape kTiledShapes[] = {{9, 17, 96},  {16, 32, 544},  {63, 20, 256},  
                                   {65, 50, 32}, {100, 40, 288}, {200, 2037, 64}};
 // Of 32 rows, and of two panels.
 constexpr Shape kMoreTiledShapes[] = {{17, 33, 288}, {130, 1367, 32}};
+// So many outputs that a workgroup on matrix cores has two, four and eight panels, of few rows and
+// of many.
+constexpr Shape kWideShapes[] = {
+    {40, 4104, 96}, {70, 8200, 64}, {16, 16'400, 32}, {130, 8200, 288}};
 
 std::unique_ptr<Matrix> make_matrix(Device& device, const MatrixShape& shape,
                                     std::span<const std::byte> bytes) {
@@ -30,8 +39,13 @@ std::unique_ptr<Matrix> make_matrix(Device& device, const MatrixShape& shape,
     return std::move(*made);
 }
 
+// Without matrix cores: these have tests of their own.
 class VulkanMatmul : public VulkanTest, public testing::WithParamInterface<TensorType> {
   protected:
+    void SetUp() override {
+        VulkanTest::SetUp();
+        if (vulkan_ != nullptr) vulkan().use_matrix_cores(false);
+    }
     VulkanDevice& vulkan() { return static_cast<VulkanDevice&>(*vulkan_); }
     // With what the CPU device computes.
     void compare(std::span<const Shape> shapes);
@@ -80,6 +94,69 @@ TEST_P(VulkanMatmulOfSome, MultipliesVisitsByTheirExperts) {
         EXPECT_TRUE(same_values(proof::experts_values(*vulkan_, c, 1011),
                                 proof::experts_values(*cpu_, c, 1011)))
             << rows << " rows";
+    }
+}
+
+class VulkanMatrixCores : public VulkanTest {
+  protected:
+    void SetUp() override {
+        VulkanTest::SetUp();
+        if (vulkan_ == nullptr) return;
+        cores_ = static_cast<VulkanDevice&>(*vulkan_).proof().matrix_cores;
+        if (cores_ != FeatureProof::proven)
+            GTEST_SKIP() << "the device's matrix cores: " << to_string(cores_);
+    }
+    // What the device computes on its matrix cores and without them with what the CPU device
+    // computes.
+    void compare(const std::function<proof::Values(Device&)>& compute, const std::string& what) {
+        const proof::Values right = compute(*cpu_);
+        for (const bool cores : {true, false}) {
+            static_cast<VulkanDevice&>(*vulkan_).use_matrix_cores(cores);
+            EXPECT_TRUE(same_values(compute(*vulkan_), right))
+                << what << (cores ? ", on matrix cores" : ", without matrix cores");
+        }
+    }
+    void compare(TensorType type, std::span<const Shape> shapes, bool hostile = false) {
+        std::uint64_t seed = 1211;
+        for (const Shape& shape : shapes) {
+            const proof::MatmulCase c{type, shape.rows, shape.outputs, shape.cols, hostile};
+            ++seed;
+            compare([&](Device& device) { return proof::matmul_values(device, c, seed); },
+                    fmt::format("{} {} x {} x {}", model::tensor_type_info(type)->name, c.rows,
+                                c.outputs, c.cols));
+        }
+    }
+    FeatureProof cores_ = FeatureProof::none;
+};
+
+TEST_F(VulkanMatrixCores, GiveTheBitsOfTheCpuInEveryFormat) {
+    for (const TensorType type : kAllTypes) {
+        if (matrix_matmul_shader(type) == nullptr) continue;
+        compare(type, kTiledShapes);
+        compare(type, kMoreTiledShapes);
+    }
+}
+
+TEST_F(VulkanMatrixCores, GiveTheBitsOfTheCpuInTilesOfSeveralPanels) {
+    for (const TensorType type : {TensorType::q8_0, TensorType::q4_k, TensorType::q6_k})
+        compare(type, kWideShapes);
+}
+
+// Blocks of zeros, of tiny numbers, with an infinity and with a NaN.
+TEST_F(VulkanMatrixCores, TakeActivationsThatAreNoNumbers) {
+    for (const TensorType type : {TensorType::q8_0, TensorType::q4_k, TensorType::q6_k})
+        compare(type, std::vector<Shape>{{20, 16, 256}, {100, 40, 288}}, true);
+}
+
+// In tiles that are not full.
+TEST_F(VulkanMatrixCores, MultiplyVisitsByTheirExperts) {
+    for (const TensorType type : {TensorType::q8_0, TensorType::q4_k, TensorType::q6_k}) {
+        for (const std::int64_t rows : {25, 31, 90, 300}) {
+            const proof::ExpertsCase c{type, rows, 5, 2, 19, 256};
+            compare(
+                [&](Device& device) { return proof::experts_values(device, c, 1311); },
+                fmt::format("{}, visits of {} rows", model::tensor_type_info(type)->name, rows));
+        }
     }
 }
 

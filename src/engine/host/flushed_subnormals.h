@@ -14,8 +14,12 @@ namespace helix::engine {
 class FlushedSubnormals {
   public:
 #if defined(__x86_64__)
-    FlushedSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | kFlush); }
-    ~FlushedSubnormals() { _mm_setcsr(before_); }
+    FlushedSubnormals() : before_(_mm_getcsr()) {
+        _mm_setcsr(before_ | kFlush);
+    }
+    ~FlushedSubnormals() {
+        _mm_setcsr(before_);
+    }
 
   private:
     static constexpr std::uint32_t kFlush = 0x8040;  // FTZ and DAZ of MXCSR
@@ -23,8 +27,12 @@ class FlushedSubnormals {
 
   public:
 #elif defined(__aarch64__)
-    FlushedSubnormals() : before_(control()) { set_control(before_ | kFlush); }
-    ~FlushedSubnormals() { set_control(before_); }
+    FlushedSubnormals() : before_(control()) {
+        set_control(before_ | kFlush);
+    }
+    ~FlushedSubnormals() {
+        set_control(before_);
+    }
 
   private:
     static constexpr std::uint64_t kFlush = std::uint64_t{1} << 24;  // FZ of FPCR
@@ -33,7 +41,9 @@ class FlushedSubnormals {
         asm volatile("mrs %0, fpcr" : "=r"(value));
         return value;
     }
-    static void set_control(std::uint64_t value) { asm volatile("msr fpcr, %0" : : "r"(value)); }
+    static void set_control(std::uint64_t value) {
+        asm volatile("msr fpcr, %0" : : "r"(value));
+    }
     const std::uint64_t before_;
 
   public:

@@ -42,7 +42,11 @@ class VulkanDevice final : public Device {
     void use_integer_dot(bool use) {
         context_->use_integer_dot(use && proof_.integer_dot == FeatureProof::proven);
     }
-
+    // Whether it multiplies many rows on its matrix cores, where they are proven: the same floats
+    // either way. At first it does.
+    void use_matrix_cores(bool use) {
+        context_->use_matrix_cores(use && proof_.matrix_cores == FeatureProof::proven);
+    }
     // Whether it turns halves into floats by itself, where that is proven: the same floats either
     // way. At first it does.
     void use_unpacked_halves(bool use) {
