@@ -18,9 +18,15 @@ void main() {
     for (uint row = gl_WorkGroupID.x; row < rows; row += gl_NumWorkGroups.x) {
         uint first = row * width;
         float factor = rms_factor(x, first, width, epsilon);
-        for (uint i = gl_LocalInvocationIndex; i < width; i += 256u) {
-            precise float value = x.v[first + i] * factor * weight.v[i];
-            y.v[first + i] = value;
+        for (uint begin = gl_LocalInvocationIndex; begin < width; begin += 8u * 256u) {
+            float values[8];
+            [[unroll]] for (uint k = 0u; k < 8u; ++k) {
+                uint i = min(begin + 256u * k, width - 1u);
+                precise float value = x.v[first + i] * factor * weight.v[i];
+                values[k] = value;
+            }
+            [[unroll]] for (uint k = 0u; k < 8u; ++k)
+                if (begin + 256u * k < width) y.v[first + begin + 256u * k] = values[k];
         }
         if (kQuantises == 0) continue;
         memoryBarrierBuffer();

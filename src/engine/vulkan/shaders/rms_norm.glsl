@@ -1,6 +1,6 @@
 // The RMS norm of a row by the invocations of a workgroup. The sum of squares has 16 lanes; lane l takes elements
 // l, l + 16 and so on; then they are folded in halves. The workgroup's invocations bring the row into shared memory, a piece
-// at a time: the 16 alone would wait for memory longer than they add.
+// at a time and eight elements each under way: the 16 alone would wait for memory longer than they add.
 #extension GL_EXT_control_flow_attributes : require
 const uint kPiece = 2048;
 shared float piece[kPiece];
@@ -13,7 +13,13 @@ float rms_factor(Floats x, uint first, uint n, float epsilon) {
     for (uint begin = 0u; begin < n; begin += kPiece) {
         uint count = min(kPiece, n - begin);
         barrier();  // of what was done with shared memory before
-        for (uint i = lane; i < count; i += gl_WorkGroupSize.x) piece[i] = x.v[first + begin + i];
+        for (uint i = lane; i < count; i += 8u * gl_WorkGroupSize.x) {
+            float ahead[8];
+            [[unroll]] for (uint k = 0u; k < 8u; ++k)
+                ahead[k] = x.v[first + begin + min(i + k * gl_WorkGroupSize.x, count - 1u)];
+            [[unroll]] for (uint k = 0u; k < 8u; ++k)
+                if (i + k * gl_WorkGroupSize.x < count) piece[i + k * gl_WorkGroupSize.x] = ahead[k];
+        }
         barrier();
         if (lane < 16u) {
             uint i = lane;
