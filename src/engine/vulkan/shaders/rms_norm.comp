@@ -14,27 +14,37 @@ layout(push_constant, scalar) uniform Push {
     float epsilon;
 };
 
+// Where an element of a piece lies, so that invocations with a block each read from different banks.
+uint place_of(uint i) {
+    return i + i / 32u;
+}
+
 void main() {
     for (uint row = gl_WorkGroupID.x; row < rows; row += gl_NumWorkGroups.x) {
         uint first = row * width;
+        uint lane = gl_LocalInvocationIndex;
         float factor = rms_factor(x, first, width, epsilon);
-        for (uint begin = gl_LocalInvocationIndex; begin < width; begin += 8u * 256u) {
+        for (uint begin = 0u; begin < width; begin += kPiece) {
             float values[8];
             [[unroll]] for (uint k = 0u; k < 8u; ++k) {
-                uint i = min(begin + 256u * k, width - 1u);
+                uint i = min(begin + 256u * k + lane, width - 1u);
                 precise float value = x.v[first + i] * factor * weight.v[i];
                 values[k] = value;
             }
-            [[unroll]] for (uint k = 0u; k < 8u; ++k)
-                if (begin + 256u * k < width) y.v[first + begin + 256u * k] = values[k];
-        }
-        if (kQuantises == 0) continue;
-        memoryBarrierBuffer();
-        barrier();
-        for (uint block = gl_LocalInvocationIndex; block < width / 32u; block += 256u) {
-            uvec4 of_block[8];
-            for (uint i = 0u; i < 8u; ++i) of_block[i] = Quads(y).v[first / 4u + 8u * block + i];
-            quantise(of_block, blocks, first / 32u + block);
+            barrier();  // of what was done with the piece before
+            [[unroll]] for (uint k = 0u; k < 8u; ++k) {
+                uint i = begin + 256u * k + lane;
+                if (i < width) y.v[first + i] = values[k];
+                piece[place_of(256u * k + lane)] = values[k];
+            }
+            if (kQuantises == 0) continue;
+            barrier();
+            if (32u * lane < min(kPiece, width - begin)) {
+                uvec4 of_block[8];
+                [[unroll]] for (uint k = 0u; k < 32u; ++k)
+                    of_block[k / 4u][k % 4u] = floatBitsToUint(piece[place_of(32u * lane + k)]);
+                quantise(of_block, blocks, (first + begin) / 32u + lane);
+            }
         }
     }
 }

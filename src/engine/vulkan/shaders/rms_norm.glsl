@@ -3,7 +3,7 @@
 // at a time and eight elements each under way: the 16 alone would wait for memory longer than they add.
 #extension GL_EXT_control_flow_attributes : require
 const uint kPiece = 2048;
-shared float piece[kPiece];
+shared float piece[kPiece + kPiece / 32u];  // more than a piece takes: rms_norm.comp spreads it
 shared float lanes[16];
 
 // 1 / sqrt(mean(x^2) + epsilon) of the n floats from `first` on; all invocations get it.
