@@ -3,11 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <mutex>
+#include <set>
 #include <thread>
+
+#include <nlohmann/json.hpp>
 
 #include "api/api_server.h"
 #include "api/timed_service.h"
 #include "lab/load/load_report.h"
+#include "net/http_server.h"
 
 namespace helix::lab::load_run_test {
 namespace {
@@ -214,6 +219,60 @@ TEST_F(LoadRunTest, ConnectSaysWhatIsWrong) {
     const auto nobody = ApiClient::connect(target_);
     ASSERT_FALSE(nobody.ok());
     EXPECT_NE(nobody.error().message.find("is a server running there?"), std::string::npos);
+}
+
+// A server that says what /tokenize was asked and takes the text under one name only, as
+// llama-server does. Prompts are counted by their ids.
+class StubTokenizer {
+  public:
+    StubTokenizer() {
+        auto server = net::HttpServer::listen({});
+        EXPECT_TRUE(server.ok());
+        server_ = std::move(server).value();
+        server_->start(
+            [this](const std::shared_ptr<net::HttpExchange>& exchange) { answer(exchange); });
+    }
+    std::string url() const { return "http://127.0.0.1:" + std::to_string(server_->port()); }
+    std::set<std::int32_t> prompt_ids() {
+        const std::lock_guard lock(mutex_);
+        return prompt_ids_;
+    }
+
+  private:
+    using Json = nlohmann::json;
+    Json answer_to(const net::HttpRequest& request) {
+        if (request.path == "/v1/models") return {{"data", {{{"id", "stub"}}}}};
+        const Json body = Json::parse(request.body);
+        if (request.path == "/tokenize") {
+            Json ids = Json::array();
+            if (body.contains("content")) ids = {70'001, 70'002, 70'003};
+            return {{"tokens", ids}};
+        }
+        const Json& prompt = body.at("prompt");
+        const std::lock_guard lock(mutex_);
+        for (const Json& id : prompt) prompt_ids_.insert(id.get<std::int32_t>());
+        return {{"usage", {{"prompt_tokens", prompt.size()}}}};
+    }
+    void answer(const std::shared_ptr<net::HttpExchange>& exchange) {
+        net::HttpResponse response;
+        response.body = answer_to(exchange->request()).dump();
+        exchange->respond(std::move(response));
+    }
+
+    std::mutex mutex_;
+    std::set<std::int32_t> prompt_ids_;
+    std::unique_ptr<net::HttpServer> server_;
+};
+
+TEST(ApiClient, PromptsAreOfTheTextsIdsWhereItIsCalledContent) {
+    StubTokenizer stub;
+    ApiTarget target;
+    target.url = stub.url();
+    const auto client = ApiClient::connect(target);
+    ASSERT_TRUE(client.ok()) << client.error().message;
+    const std::set<std::int32_t> ids = stub.prompt_ids();
+    EXPECT_FALSE(ids.empty());
+    for (const std::int32_t id : ids) EXPECT_TRUE(id >= 70'001 && id <= 70'003) << id;
 }
 
 RequestRecord record(double scheduled_s, double first_s, double last_s, std::int32_t tokens) {

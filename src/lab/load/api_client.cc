@@ -220,22 +220,28 @@ base::Status ApiClient::choose_model() {
     return base::Ok{};
 }
 
+std::vector<std::int32_t> ApiClient::tokenize(const std::string& body) {
+    std::vector<std::int32_t> ids;
+    const auto answer = ask("POST", "/tokenize", body);
+    if (!answer.ok()) return ids;
+    const Json parsed = spec::bounded_json_or_discarded(*answer);
+    const Json* tokens = find(parsed, "tokens");
+    if (tokens == nullptr || !tokens->is_array()) return ids;
+    for (const Json& token : *tokens) {
+        if (token.is_number_integer()) ids.push_back(token.get<std::int32_t>());
+    }
+    return ids;
+}
+
+// vLLM calls the text "prompt", llama-server "content"; Helix takes either.
 base::Status ApiClient::choose_ids() {
     const Json question = {{"model", model_}, {"prompt", kText}, {"add_special_tokens", false}};
-    const auto body = ask("POST", "/tokenize", question.dump());
-    if (body.ok()) {
-        const Json parsed = spec::bounded_json_or_discarded(*body);
-        const Json* tokens = find(parsed, "tokens");
-        if (tokens != nullptr && tokens->is_array()) {
-            for (const Json& token : *tokens) {
-                if (token.is_number_integer()) ids_.push_back(token.get<std::int32_t>());
-            }
-        }
-    }
+    ids_ = tokenize(question.dump());
+    if (ids_.empty()) ids_ = tokenize(Json{{"content", kText}, {"add_special", false}}.dump());
     std::sort(ids_.begin(), ids_.end());
     ids_.erase(std::unique(ids_.begin(), ids_.end()), ids_.end());
     if (!ids_.empty()) return base::Ok{};
-    // No /tokenize here: any ids do, as long as the vocabulary has them.
+    // No such /tokenize here: any ids do, as long as the vocabulary has them.
     const std::int32_t last = vocab_size_ > 0 ? vocab_size_ : kFirstBlindId + kBlindIds;
     const std::int32_t first = std::min(kFirstBlindId, last / 2);
     for (std::int32_t id = first; id < std::min(last, first + kBlindIds); ++id) ids_.push_back(id);

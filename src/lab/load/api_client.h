@@ -70,6 +70,8 @@ class ApiClient {
     ApiClient(const ApiTarget& target, std::unique_ptr<net::HttpClient> http);
     base::Status choose_model();
     base::Status choose_ids();
+    // The ids that POST /tokenize answers with; none where it has no such answer.
+    std::vector<std::int32_t> tokenize(const std::string& body);
     base::Status choose_words();
     base::Status check_exact();
     base::Result<std::int32_t> count_prompt(const std::string& prompt_field);
