@@ -221,8 +221,8 @@ TEST_F(LoadRunTest, ConnectSaysWhatIsWrong) {
     EXPECT_NE(nobody.error().message.find("is a server running there?"), std::string::npos);
 }
 
-// A server that says what /tokenize was asked and takes the text under one name only, as
-// llama-server does. Prompts are counted by their ids.
+// A server whose /tokenize takes the text under one name only, as llama-server does. It keeps the
+// ids of the prompts that it is asked with.
 class StubTokenizer {
   public:
     StubTokenizer() {

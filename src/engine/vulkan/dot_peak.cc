@@ -18,21 +18,12 @@ constexpr std::uint32_t kPeakChains = 8;
 constexpr std::uint32_t kPeakGroups = 2048;
 constexpr std::size_t kPeakResults = std::size_t{kPeakLanes} * kPeakGroups;
 
-std::uint32_t dot_of(std::uint32_t a, std::uint32_t b) {
-    std::int32_t sum = 0;
-    for (int shift = 0; shift < 32; shift += 8) {
-        sum += std::int32_t{static_cast<std::int8_t>(a >> shift)} *
-               std::int32_t{static_cast<std::int8_t>(b >> shift)};
-    }
-    return static_cast<std::uint32_t>(sum);
-}
-
 std::uint32_t right_result(std::uint32_t lane, std::uint32_t rounds) {
     const std::uint32_t by = lane * 0x9e3779b9U + 0x01020304U;
     std::uint32_t all = 0;
     for (std::uint32_t i = 0; i < kPeakChains; ++i) {
         std::uint32_t sum = lane * kPeakChains + i + 1;
-        for (std::uint32_t round = 0; round < rounds; ++round) sum += dot_of(sum, by);
+        for (std::uint32_t round = 0; round < rounds; ++round) sum += dot_of_words(sum, by);
         all ^= sum;
     }
     return all;

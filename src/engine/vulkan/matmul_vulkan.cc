@@ -30,9 +30,9 @@ constexpr std::int64_t kTileLanes = 16;
 constexpr std::int64_t kMostEach = 4;
 // Workgroups that keep a device busy: with fewer, tiles have fewer outputs.
 constexpr std::int64_t kEnoughTiles = 128;
-// The same of matmul_matrix.glsl, and the most rows of a tile there.
-constexpr std::int64_t kEnoughMatrixGroups = 128;
+// Of matmul_matrix.glsl: of a tile.
 constexpr std::int64_t kMostMatrixRows = 128;
+constexpr std::int64_t kMostMatrixPanels = 8;
 
 // As matmul_quantised.glsl and matmul_float.glsl have them.
 static_assert(ops::kSegmentColumns == 256 && ops::kFloatSegmentColumns == 64);
@@ -56,24 +56,43 @@ std::int64_t tiles_of(std::int64_t rows, std::int64_t experts, std::int64_t tile
     return std::min(rows, rows / tile_rows + experts);
 }
 
+// Of each matrix.
+std::int64_t rows_of_each(std::int64_t rows, std::int64_t experts) {
+    return experts == 0 ? rows : rows / experts;
+}
+
+// As few of 16, 32... as so many rows take, and no more than `most`.
+std::int64_t tile_rows_of(std::int64_t rows, std::int64_t most) {
+    std::int64_t tile_rows = 16;
+    while (tile_rows < rows && tile_rows < most) tile_rows *= 2;
+    return tile_rows;
+}
+
+// As many panels of a tile, up to `most`, as leave enough workgroups.
+std::int64_t tile_panels_of(std::int64_t panels, std::int64_t tiles, std::int64_t most) {
+    std::int64_t tile_panels = most;
+    while (tile_panels > 1 && tiles * ((panels + tile_panels - 1) / tile_panels) < kEnoughTiles)
+        tile_panels /= 2;
+    return tile_panels;
+}
+
 // What a workgroup on matrix cores computes at once: as constants of matmul_matrix.glsl.
 struct MatrixTile {
     std::int64_t rows, panels, stage_blocks, panels_each, rows_each;
 };
 
-// Eight subgroups have a tile of 16 x 16 or more each, where there are as many.
+// Eight subgroups have 16 x 16 each or more of those, where there are as many: a square of them, or
+// twice as many in rows as in panels.
 MatrixTile matrix_tile(std::int64_t rows, std::int64_t experts, std::int64_t panels, bool halves) {
-    const std::int64_t each = experts == 0 ? rows : rows / experts;
-    MatrixTile tile{16, 8, 4, 1, 1};
-    while (tile.rows < each && tile.rows < kMostMatrixRows) tile.rows *= 2;
-    const std::int64_t tiles = tiles_of(rows, experts, tile.rows);
-    const auto groups = [&] { return tiles * ((panels + tile.panels - 1) / tile.panels); };
-    while (tile.panels > 1 && groups() < kEnoughMatrixGroups) tile.panels /= 2;
+    MatrixTile tile{};
+    tile.rows = tile_rows_of(rows_of_each(rows, experts), kMostMatrixRows);
+    tile.panels = tile_panels_of(panels, tiles_of(rows, experts, tile.rows), kMostMatrixPanels);
     const std::int64_t of_subgroup = std::max<std::int64_t>(1, tile.rows / 16 * tile.panels / 8);
-    tile.rows_each = std::min<std::int64_t>(
-        tile.rows / 16, of_subgroup > 4 ? 4 : std::min<std::int64_t>(of_subgroup, 2));
+    tile.rows_each = of_subgroup > 4 ? 4 : std::min<std::int64_t>(of_subgroup, 2);
     tile.panels_each = of_subgroup / tile.rows_each;
-    if (halves || tile.rows * tile.panels >= 128 * 8) tile.stage_blocks = 2;
+    // With more, shared memory would not do.
+    const bool large = tile.rows * tile.panels >= kMostMatrixRows * kMostMatrixPanels;
+    tile.stage_blocks = halves || large ? 2 : 4;
     return tile;
 }
 
@@ -81,17 +100,15 @@ MatrixTile matrix_tile(std::int64_t rows, std::int64_t experts, std::int64_t pan
 // has sixteen times as many lanes. Beyond, a tile in shared memory reads them fewer times. It is as
 // wide as leaves enough workgroups.
 MatmulTile matmul_tile(std::int64_t rows, std::int64_t experts, std::int64_t panels) {
-    const std::int64_t each = experts == 0 ? rows : rows / experts;
+    const std::int64_t each = rows_of_each(rows, experts);
     MatmulTile tile;
     if (each <= kMaxTileRows) {
         while (tile.rows < each) tile.rows *= 2;
         return tile;
     }
-    tile = {16, kMostEach, true};
-    while (tile.rows < each && tile.rows < kTileLanes * kMostEach) tile.rows *= 2;
-    const std::int64_t tiles = tiles_of(rows, experts, tile.rows);
-    const auto groups = [&] { return tiles * ((panels + tile.panels - 1) / tile.panels); };
-    while (tile.panels > 1 && groups() < kEnoughTiles) tile.panels /= 2;
+    tile.tiled = true;
+    tile.rows = tile_rows_of(each, kTileLanes * kMostEach);
+    tile.panels = tile_panels_of(panels, tiles_of(rows, experts, tile.rows), kMostEach);
     return tile;
 }
 
@@ -131,7 +148,7 @@ void record_projection(VulkanCommands::Operator& record, const ops::Projection& 
                           word(shape.rows),       word(panels->panel_bytes() / 4),
                           word(experts),          to.accumulate ? 1U : 0U};
     const Shader* cores = context.matrix_cores() ? matrix_matmul_shader(shape.type) : nullptr;
-    if (cores != nullptr && (experts == 0 ? x.rows : x.rows / experts) > kMaxTileRows)
+    if (cores != nullptr && rows_of_each(x.rows, experts) > kMaxTileRows)
         return record_on_cores(record, *cores, push, shape.type, n_panels);
     const MatmulTile tile = matmul_tile(x.rows, experts, n_panels);
     const std::int64_t tiles = tiles_of(x.rows, experts, tile.rows);

@@ -94,10 +94,10 @@ class VulkanDevice final : public Device {
     // routing: rows are visits of experts; null: one matrix for all rows.
     void multiply(const Buffer& x, std::int64_t rows, std::span<const ops::Projection> to,
                   const VulkanRouting* routing);
-    // Where activations lie as int8, so many blocks of 32; null: there is no memory for so much.
+    // Where activations lie as int8, so many blocks of 32. unavailable: no memory for so much.
     base::Result<VkDeviceAddress> quantised_room(std::int64_t blocks);
-    // The same for an operator that makes what quantised matrices may be multiplied by next: 0
-    // where floats will do.
+    // The same for an operator that makes what quantised matrices may be multiplied by next. 0: it
+    // makes floats only, and what multiplies next quantises them.
     VkDeviceAddress quantised_room_of_next(std::int64_t floats, std::int64_t width);
     // Operators that follow each other know what lies there.
     void note_quantised(const Buffer& x, std::int64_t floats);

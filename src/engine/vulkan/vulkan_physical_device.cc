@@ -71,12 +71,20 @@ void describe_features(VulkanDeviceInfo& info) {
     all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
     all.pNext = &of11;
     of11.pNext = &of12;
+    CooperativeMatrixFeatures matrices;
     const bool asks_dot =
         has_extension(info.handle, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+    const bool asks_matrices = has_extension(info.handle, kCooperativeMatrixExtension);
     if (asks_dot) of12.pNext = &dot;
+    if (asks_matrices) {
+        matrices.pNext = of12.pNext;
+        of12.pNext = &matrices;
+    }
     vkGetPhysicalDeviceFeatures2(info.handle, &all);
     info.doubles = all.features.shaderFloat64 == VK_TRUE;
     info.integer_dot = asks_dot && dot.shaderIntegerDotProduct == VK_TRUE;
+    info.matrix_cores =
+        asks_matrices && matrices.cooperativeMatrix == VK_TRUE && of12.vulkanMemoryModel == VK_TRUE;
     const auto need = [&](VkBool32 has, const char* name) {
         if (has != VK_TRUE) info.missing.emplace_back(name);
     };
@@ -107,41 +115,33 @@ bool multiplies_bytes(VkInstance instance, VkPhysicalDevice device) {
     });
 }
 
-// As shaders/matrix/ needs them: with subgroups of 32 alone, of which a workgroup of 256 has eight,
-// and 48 KiB of shared memory.
-bool has_matrix_cores(VkInstance instance, VkPhysicalDevice device) {
+// What the device says in `of`, which is its structure's type and nothing yet.
+template <typename Of>
+VkPhysicalDeviceLimits ask_properties(VkPhysicalDevice device, Of& of) {
+    VkPhysicalDeviceProperties2 all{};
+    all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    all.pNext = &of;
+    vkGetPhysicalDeviceProperties2(device, &all);
+    return all.properties.limits;
+}
+
+// Whether matrix cores are as shaders/matrix/ needs them: with subgroups of 32 alone, of which a
+// workgroup of 256 has eight, and 48 KiB of shared memory.
+bool suits_matrix_shaders(VkInstance instance, VkPhysicalDevice device) {
     constexpr std::uint32_t kSubgroupSize = 32;
     constexpr std::uint32_t kSharedBytes = 48 << 10;
-    if (!has_extension(device, kCooperativeMatrixExtension) ||
-        !has_extension(device, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
-        return false;
+    if (!has_extension(device, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) return false;
     VkPhysicalDeviceSubgroupSizeControlPropertiesEXT sizes{};
     sizes.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES_EXT;
-    VkPhysicalDeviceProperties2 properties{};
-    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
-    properties.pNext = &sizes;
-    vkGetPhysicalDeviceProperties2(device, &properties);
-    CooperativeMatrixFeatures matrices;
-    VkPhysicalDeviceVulkan12Features of12{};
-    of12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
-    of12.pNext = &matrices;
-    VkPhysicalDeviceFeatures2 features{};
-    features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
-    features.pNext = &of12;
-    vkGetPhysicalDeviceFeatures2(device, &features);
+    const VkPhysicalDeviceLimits limits = ask_properties(device, sizes);
     return sizes.minSubgroupSize == kSubgroupSize && sizes.maxSubgroupSize == kSubgroupSize &&
-           properties.properties.limits.maxComputeSharedMemorySize >= kSharedBytes &&
-           of12.vulkanMemoryModel == VK_TRUE && matrices.cooperativeMatrix == VK_TRUE &&
-           multiplies_bytes(instance, device);
+           limits.maxComputeSharedMemorySize >= kSharedBytes && multiplies_bytes(instance, device);
 }
 
 VulkanFloatControls float_controls(VkPhysicalDevice device) {
     VkPhysicalDeviceFloatControlsProperties of{};
     of.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES;
-    VkPhysicalDeviceProperties2 all{};
-    all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
-    all.pNext = &of;
-    vkGetPhysicalDeviceProperties2(device, &all);
+    ask_properties(device, of);
     // Where widths depend on each other, doubles would have to be told the same.
     const bool alone = of.denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
     return {alone && of.shaderDenormFlushToZeroFloat32 == VK_TRUE,
@@ -187,7 +187,7 @@ VulkanDeviceInfo describe_physical_device(VkInstance instance, VkPhysicalDevice 
         info.missing.emplace_back("workgroups of 256");
     describe_features(info);
     info.float_controls = float_controls(device);
-    info.matrix_cores = has_matrix_cores(instance, device);
+    info.matrix_cores = info.matrix_cores && suits_matrix_shaders(instance, device);
     return info;
 }
 

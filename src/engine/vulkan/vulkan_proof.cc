@@ -237,13 +237,6 @@ base::Result<std::string> try_bits(const std::shared_ptr<VulkanContext>& context
 
 // ---- the integer dot product
 
-std::uint32_t dot_of_words(std::uint32_t a, std::uint32_t b) {
-    std::int32_t sum = 0;
-    for (int byte = 0; byte < 32; byte += 8)
-        sum += static_cast<std::int8_t>(a >> byte) * static_cast<std::int8_t>(b >> byte);
-    return static_cast<std::uint32_t>(sum);
-}
-
 DotCase dot_case(std::int32_t sum, const std::array<std::uint32_t, 4>& w,
                  const std::array<std::uint32_t, 4>& x) {
     DotCase made{sum, w, x, sum};
@@ -327,6 +320,13 @@ base::Result<bool> try_halves(const std::shared_ptr<VulkanContext>& context) {
 }
 
 }  // namespace
+
+std::uint32_t dot_of_words(std::uint32_t a, std::uint32_t b) {
+    std::int32_t sum = 0;
+    for (int byte = 0; byte < 32; byte += 8)
+        sum += static_cast<std::int8_t>(a >> byte) * static_cast<std::int8_t>(b >> byte);
+    return static_cast<std::uint32_t>(sum);
+}
 
 std::vector<MatrixCase> make_matrix_cases() {
     constexpr std::uint32_t kLeast = 0x80808080U;
@@ -414,7 +414,9 @@ base::Result<VulkanProof> prove(const std::shared_ptr<VulkanContext>& context,
 }
 
 base::Result<VulkanProof> prove(const std::shared_ptr<VulkanContext>& context) {
-    return prove(context, make_dot_cases(), make_matrix_cases());
+    std::vector<MatrixCase> matrices;
+    if (context->info().matrix_cores) matrices = make_matrix_cases();
+    return prove(context, make_dot_cases(), matrices);
 }
 
 }  // namespace helix::engine

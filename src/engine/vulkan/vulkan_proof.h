@@ -23,6 +23,9 @@ struct VulkanProof {
     bool unpacks_halves = false;  // into floats, by itself and exactly; else shaders do in integers
 };
 
+// The dot product of four signed bytes with four.
+std::uint32_t dot_of_words(std::uint32_t a, std::uint32_t b);
+
 // right = sum + the dot product of 16 signed bytes, four to a word.
 struct DotCase {
     std::int32_t sum;

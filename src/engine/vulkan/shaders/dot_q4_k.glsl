@@ -9,11 +9,6 @@ struct WeightHead {
     uint halves;  // d and dmin
 };
 
-// Of one block, as it lies in memory.
-struct RawBlock {
-    uvec4 nibbles;
-};
-
 WeightHead load_head(uint panel, uint lane, uint eight) {
     const uint own = 64 * eight + 4 * lane;
     WeightHead head;
@@ -23,9 +18,7 @@ WeightHead load_head(uint panel, uint lane, uint eight) {
     return head;
 }
 
-RawBlock load_raw(uint panel, uint lane, uint block) {
-    return RawBlock(load4(panel + 64 * block + 4 * lane));
-}
+#include "raw_nibbles.glsl"
 
 WeightBlock unpack_block(WeightHead head, RawBlock raw, uint lane, uint block) {
     WeightBlock w;

@@ -6,9 +6,10 @@
 // what eight blocks of a lane share, and one of them, packed and not.
 //
 // A workgroup of eight subgroups computes the outputs of kPanels panels for a tile of kRows rows. Some columns of both are
-// brought into shared memory at a time; those that come next are read while these are multiplied. A subgroup has kPanelsEach panels for kRowsEach times 16 rows; where there are
-// not as many for all, the last subgroups only bring. Which lane has which element of a matrix is the device's secret, so
-// scales are brought as matrices, too: all rows, or all columns, of which are the same.
+// brought into shared memory at a time; those that come next are read while these are multiplied. A subgroup has
+// kPanelsEach panels for kRowsEach times 16 rows; where there are not as many for all, the last subgroups only bring.
+// Which lane has which element of a matrix is the device's secret, so scales are brought as matrices, too: all rows, or
+// all columns, of which are the same.
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
 #extension GL_KHR_cooperative_matrix : require
@@ -64,8 +65,8 @@ uvec4 without_offset(uvec4 bytes) {
 
 // What a lane reads for a stage: all at once, so that it waits for memory once.
 const uint kStageOutputs = kStageBlocks * kTileOutputs;
-const uint kRowParts3 = 3 * kStageBlocks;  // of 16 bytes, as quantise_rows.comp makes them
-const uint kStageParts = kRows * kRowParts3;
+const uint kStageRowParts = 3 * kStageBlocks;  // of 16 bytes, as quantise_rows.comp makes them
+const uint kStageParts = kRows * kStageRowParts;
 const uint kOutputLoads = (kStageOutputs + kLanes - 1) / kLanes;
 const uint kPartLoads = (kStageParts + kLanes - 1) / kLanes;
 
@@ -83,8 +84,8 @@ void load_stage(RowTile tile, uint panel, uint panels, uint first, inout WeightH
     }
     [[unroll]] for (uint n = 0; n < kPartLoads; ++n) {
         const uint i = gl_LocalInvocationIndex + n * kLanes;
-        const uint row = min(tile.first + i / kRowParts3, tile.end - 1);
-        const uint part = min(first / 32 * 3 + i % kRowParts3, row_blocks * 3 - 1);
+        const uint row = min(tile.first + i / kStageRowParts, tile.end - 1);
+        const uint part = min(first / 32 * 3 + i % kStageRowParts, row_blocks * 3 - 1);
         parts[n] = params.input_.v[row * row_blocks * 3 + part];
     }
 }
@@ -110,8 +111,8 @@ void store_output(uint i, uint first, WeightHead head, RawBlock raw) {
 }
 
 void store_part(uint i, uvec4 quad) {
-    const uint row = i / kRowParts3;
-    const uint block = i % kRowParts3 / 3;
+    const uint row = i / kStageRowParts;
+    const uint block = i % kStageRowParts / 3;
     const uint part = i % 3;
     if (part < 2) {
         staged_rows[row * kRowQuads + 2 * block + part] = quad;
