@@ -11,7 +11,8 @@
 #include "base/result.h"
 
 // What the subcommands of `helix` share. Each adds itself to the app; the chosen one's action runs
-// after parsing and its Status becomes the exit code (0, or 1 with the message on standard error).
+// after parsing and its Status becomes the exit code (0, or 1 with the message on standard error);
+// what is wrong on the command line or in --config ends with 2.
 
 namespace helix::cli {
 
@@ -21,7 +22,13 @@ struct App {
     std::function<base::Status()> action;  // of the subcommand that was named
     // What it calls models: paths, names of a hub or addresses. They are paths when action runs.
     std::vector<std::string*> models;
+    std::string log_level = "info";
+    // It is read before parsing, which knows the option only for its help.
+    std::string config_file;
 };
+
+// All that follow, and the options of helix itself.
+void add_commands(App& app);
 
 void add_serve(App& app);
 void add_worker(App& app);
@@ -38,6 +45,13 @@ void add_key(App& app);
 void add_node(App& app);
 void add_bench(App& app);
 void add_profile(App& app);
+void add_run(App& app);
+void add_status(App& app);
+void add_top(App& app);
+void add_config(App& app);
+void add_completion(App& app);
+void add_man(App& app);
+void add_help(App& app);
 
 // The whole program.
 int run(int argc, const char* const* argv);

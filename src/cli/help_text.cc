@@ -56,6 +56,11 @@ std::shared_ptr<CLI::FormatterBase> help_format() {
     return std::make_shared<HelpFormat>();
 }
 
+std::string full_name(const CLI::App& command) {
+    const CLI::App* above = command.get_parent();
+    return (above == nullptr ? "" : full_name(*above) + " ") + command.get_name();
+}
+
 std::string unknown_command(const CLI::App& app, const std::string& word) {
     std::vector<std::string> names;
     for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());

@@ -15,6 +15,9 @@ std::string wrapped(const std::string& text, std::size_t width);
 // Help that fits a terminal of 100 columns.
 std::shared_ptr<CLI::FormatterBase> help_format();
 
+// Its name with those of the commands above it: "helix model info".
+std::string full_name(const CLI::App& command);
+
 // What to say of a word that is neither an option nor a subcommand of app, with what is meant most
 // likely; empty: it is one.
 std::string unknown_command(const CLI::App& app, const std::string& word);

@@ -509,7 +509,7 @@ void add_serve(App& app) {
     auto arguments = std::make_shared<ServeArguments>();
     ServeArguments& a = *arguments;
     command
-        ->add_option("--model", a.model,
+        ->add_option("--model,model", a.model,
                      "a GGUF file, a folder of safetensors with config.json and tokenizer.json, or "
                      "OWNER/REPO:TAG of a hub, which is pulled when it is not there")
         ->required();

@@ -61,7 +61,13 @@ TEST(HelpText, OfEveryCommandFitsAHundredColumnsAndHasExamplesOfItsOwn) {
                                                             {"node", "list"},
                                                             {"node", "drain"},
                                                             {"node", "undrain"},
-                                                            {"node", "remove"}};
+                                                            {"node", "remove"},
+                                                            {"config"},
+                                                            {"config", "check"},
+                                                            {"config", "show"},
+                                                            {"completion"},
+                                                            {"man"},
+                                                            {"help"}};
     for (const auto& command : commands) {
         std::string name = "helix";
         for (const char* word : command) name += std::string(" ") + word;

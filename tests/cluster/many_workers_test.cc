@@ -66,7 +66,7 @@ TEST(ManyWorkersSlow, FortyTwoModelledWorkersStartAndServe) {
     }
     double cpu_s = 0;
     for (const auto& worker : workers) {
-        EXPECT_LT(worker->resident_bytes(), 40 << 20);
+        EXPECT_LT(worker->own_resident_bytes(), 24 << 20);
         cpu_s -= worker->cpu_seconds();
     }
     constexpr double kIdle_s = 5;

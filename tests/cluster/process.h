@@ -80,12 +80,15 @@ class Process {
         std::ifstream file(log_);
         return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
     }
-    std::int64_t resident_bytes() const {
+    // What the process has in memory of its own: pages of files, which it shares with others of its
+    // program, do not count.
+    std::int64_t own_resident_bytes() const {
         std::ifstream file("/proc/" + std::to_string(pid_) + "/statm");
         std::int64_t total = 0;
         std::int64_t resident = 0;
-        file >> total >> resident;
-        return resident * ::sysconf(_SC_PAGESIZE);
+        std::int64_t shared = 0;
+        file >> total >> resident >> shared;
+        return (resident - shared) * ::sysconf(_SC_PAGESIZE);
     }
     // The process's user and system time so far.
     double cpu_seconds() const {

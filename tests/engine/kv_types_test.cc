@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/effort.h"
 #include "engine/ops/kv_type.h"
 #include "op_helpers.h"
 #include "runner.h"
@@ -43,6 +44,9 @@ INSTANTIATE_TEST_SUITE_P(Types, KvTypes,
                                          ops::KvType::q8),
                          [](const auto& given) { return ops::to_string(given.param); });
 
+const std::vector<std::int32_t> kBlockSizes =
+    kSanitized ? std::vector<std::int32_t>{5} : std::vector<std::int32_t>{16, 5};
+
 // f16 and f32 are held to it by backend_test.cc.
 class CoarserKvTypes : public KvTypes {};
 INSTANTIATE_TEST_SUITE_P(Types, CoarserKvTypes, testing::Values(ops::KvType::bf16, ops::KvType::q8),
@@ -59,7 +63,7 @@ TEST_P(CoarserKvTypes, AnyChunkingThreadsPagesAndInstructionSetGiveTheSameBits) 
     };
     std::vector<core::ProducedToken> expected;
     for (const ops::Isa isa : machine_isas()) {
-        for (const std::int32_t block_size : {16, 5}) {
+        for (const std::int32_t block_size : kBlockSizes) {
             CpuOptions o = options(block_size, 1 + static_cast<int>(random.below(3)));
             o.isa = isa;
             Runner runner = make_runner(file_, kAll, o, 62);
