@@ -41,6 +41,9 @@ struct ApiServer::Impl {
         for (const auto& answer : context.active) answer->on_tick(now);
         if (context.tracer) context.tracer->on_tick(now);
         context.feed.on_tick(context);
+        if (context.history.due(now)) {
+            context.history.see(now, context.options.unix_time(), context.cluster().view());
+        }
     }
 
     // To be called on another thread than the HTTP server's.

@@ -8,8 +8,8 @@
 #include "api/cluster_state.h"
 #include "api/context.h"
 #include "api/error.h"
-#include "api/nodes.h"
 #include "core/protocol/describe.h"
+#include "net/multipart.h"
 #include "net/sse.h"
 
 namespace helix::api {
@@ -19,6 +19,7 @@ using nlohmann::json;
 
 constexpr base::Duration kFeedEvery = base::from_ms(500);
 constexpr std::size_t kMostMovesAtOnce = 32;
+const std::string kNoNews;
 // Browsers come back after this time when a feed has ended.
 constexpr std::string_view kComeBack = "retry: 1000\n\n";
 
@@ -55,10 +56,6 @@ json worker_ids(const core::Pipeline& pipeline) {
     return ids;
 }
 
-bool is_leaving(std::string_view state) {
-    return state == "removing" || state == "removed";
-}
-
 }  // namespace
 
 nlohmann::json merge_patch_between(const nlohmann::json& before, const nlohmann::json& after) {
@@ -72,7 +69,8 @@ nlohmann::json merge_patch_between(const nlohmann::json& before, const nlohmann:
             json changed = merge_patch_between(*old, value);
             if (!changed.empty()) patch[name] = std::move(changed);
         } else if (!was_there || *old != value) {
-            patch[name] = value;
+            // An object is told without members that are not there, like the whole.
+            patch[name] = value.is_object() ? merge_patch_between(json::object(), value) : value;
         }
     }
     for (const auto& [name, value] : before.items()) {
@@ -93,6 +91,7 @@ void ClusterFeed::add(ApiContext& context, const std::shared_ptr<net::HttpExchan
         head.content_type = net::kSseContentType;
         return context.respond(*exchange, head);
     }
+    const bool requests = net::query_value(exchange->request().query, "requests") == "1";
     if (readers_.empty()) {
         state_ = json();
         moves_.clear();
@@ -104,8 +103,14 @@ void ClusterFeed::add(ApiContext& context, const std::shared_ptr<net::HttpExchan
     exchange->on_gone([this, one = exchange.get()] {
         std::erase_if(readers_, [one](const Reader& it) { return it.exchange.get() == one; });
     });
-    readers_.push_back({exchange, context.options.clock()});
-    exchange->write(std::string(kComeBack) + whole_state());
+    if (requests && !wants_requests()) requests_ = context.log.to_object();
+    readers_.push_back({exchange, context.options.clock(), requests});
+    exchange->write(std::string(kComeBack) + whole_state(requests));
+}
+
+bool ClusterFeed::wants_requests() const {
+    return std::any_of(readers_.begin(), readers_.end(),
+                       [](const Reader& it) { return it.requests; });
 }
 
 void ClusterFeed::moved(const std::string& request, const core::Pipeline& from,
@@ -151,40 +156,21 @@ void ClusterFeed::look(ApiContext& context) {
         }
         state_ = std::move(state);
     }
-    tell(context, news);
+    tell(context, news, wants_requests() ? requests_news(context) : "");
+}
+
+std::string ClusterFeed::requests_news(ApiContext& context) {
+    json requests = context.log.to_object();
+    const json patch = merge_patch_between(requests_, requests);
+    requests_ = std::move(requests);
+    return patch.empty() ? "" : feed_event("requests_change", patch);
 }
 
 std::string ClusterFeed::workers_news(const core::ClusterView& view) {
     std::string news;
-    std::map<core::WorkerId, Known> now;
-    for (const core::WorkerView& worker : view.workers) {
-        now[worker.worker] = {worker.node.name, node_state(worker), worker.incarnation};
+    for (const ClusterEvent& event : watch_.see(view)) {
+        news += feed_event(event.what, event_json(event));
     }
-    const auto say = [&news](const char* event, core::WorkerId id, const Known& worker) {
-        news += feed_event(event, {{"worker", id.value}, {"name", worker.name}});
-    };
-    for (const auto& [id, worker] : workers_) {
-        const auto here = now.find(id);
-        if (here != now.end() && here->second.incarnation == worker.incarnation) continue;
-        say(is_leaving(worker.state) ? "removed" : "lost", id, worker);
-    }
-    for (const auto& [id, worker] : now) {
-        const auto before = workers_.find(id);
-        const bool joined =
-            before == workers_.end() || before->second.incarnation != worker.incarnation;
-        if (joined) say("joined", id, worker);
-        const std::string was = joined ? "idle" : before->second.state;
-        if (was == worker.state) continue;
-        const bool empties = worker.state == "draining" || worker.state == "removing";
-        const bool emptied = worker.state == "drained" || worker.state == "removed";
-        const bool was_closed = was == "draining" || was == "removing" || was == "drained";
-        if (empties) say("draining", id, worker);
-        if (emptied) say("drained", id, worker);
-        if (was_closed && !empties && !emptied) say("undrained", id, worker);
-    }
-    workers_ = std::move(now);
-    if (view.epoch != epoch_) news += feed_event("placement", {{"epoch", view.epoch}});
-    epoch_ = view.epoch;
     return news;
 }
 
@@ -197,19 +183,22 @@ std::string ClusterFeed::moves_news() {
     return news;
 }
 
-std::string ClusterFeed::whole_state() const {
-    return feed_event("cluster", merge_patch_between(json::object(), state_));
+std::string ClusterFeed::whole_state(bool requests) const {
+    std::string whole = feed_event("cluster", merge_patch_between(json::object(), state_));
+    if (requests) whole += feed_event("requests", merge_patch_between(json::object(), requests_));
+    return whole;
 }
 
-void ClusterFeed::tell(ApiContext& context, const std::string& news) {
-    std::string whole;  // made once, for those that are behind
+void ClusterFeed::tell(ApiContext& context, const std::string& news,
+                       const std::string& requests_news) {
     for (Reader& reader : readers_) {
+        const std::string& more = reader.requests ? requests_news : kNoNews;
         if (reader.exchange->queued_bytes() > 0) {
-            reader.behind = reader.behind || !news.empty();
+            reader.behind = reader.behind || !news.empty() || !more.empty();
             continue;
         }
-        if (reader.behind && whole.empty()) whole = whole_state();
-        const std::string& text = std::exchange(reader.behind, false) ? whole : news;
+        const std::string text =
+            std::exchange(reader.behind, false) ? whole_state(reader.requests) : news + more;
         if (text.empty()) continue;
         reader.written = context.options.clock();
         reader.exchange->write(text);

@@ -2,20 +2,21 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "api/worker_watch.h"
 #include "base/time.h"
 #include "core/coordinator/coordinator.h"
 #include "net/http_server.h"
 
 // GET /helix/events: the cluster as server-sent events. A reader gets the whole state first, then
-// what changes, at most twice a second: docs/api.md has the events. Nothing is decided or measured
-// here: the state is that of /helix/cluster, and what happened is told by two states in a row.
+// what changes, at most twice a second, and with ?requests=1 the last requests as well: docs/api.md
+// has the events. Nothing is decided or measured here: the state is that of /helix/cluster, and
+// what happened is told by two states in a row.
 
 namespace helix::api {
 
@@ -44,30 +45,27 @@ class ClusterFeed {
     struct Reader {
         std::shared_ptr<net::HttpExchange> exchange;
         base::TimePoint written;
+        bool requests = false;  // it wants those, too
         // It did not take what was written: it is told nothing more until it has, and then
         // everything.
         bool behind = false;
     };
-    // Whom a worker's coming and going is told by.
-    struct Known {
-        std::string name;
-        std::string state;
-        std::uint64_t incarnation = 0;
-    };
     void look(ApiContext& context);
-    void tell(ApiContext& context, const std::string& news);
+    bool wants_requests() const;
+    void tell(ApiContext& context, const std::string& news, const std::string& requests_news);
+    std::string requests_news(ApiContext& context);
     std::string workers_news(const core::ClusterView& view);
     std::string moves_news();
-    std::string whole_state() const;
+    std::string whole_state(bool requests) const;
     void ping(ApiContext& context);
     void drop_gone();
 
     std::vector<Reader> readers_;
-    nlohmann::json state_;  // what readers know
+    nlohmann::json state_;     // what readers know
+    nlohmann::json requests_;  // what those who want requests know
     base::TimePoint taken_;
     base::TimePoint looked_;
-    std::uint64_t epoch_ = 0;
-    std::map<core::WorkerId, Known> workers_;
+    WorkerWatch watch_;
     std::vector<nlohmann::json> moves_;
     std::size_t moves_left_out_ = 0;
 };

@@ -11,6 +11,7 @@
 #include "api/api_server.h"
 #include "api/cluster_feed.h"
 #include "api/heavy_work.h"
+#include "api/history.h"
 #include "api/jobs.h"
 #include "api/key_quotas.h"
 #include "api/metrics.h"
@@ -85,6 +86,7 @@ struct ApiContext {
     std::set<std::shared_ptr<HeavyRequest>> heavy;   // with the pool
     std::set<std::shared_ptr<ActiveAnswer>> active;  // with the service
     ClusterFeed feed;
+    History history;
     std::atomic<bool> draining{false};
     std::unique_ptr<Jobs> jobs;      // null without files and batches
     std::unique_ptr<Tracer> tracer;  // null without a collector

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -26,6 +27,7 @@
 #include "api/web_page.h"
 #include "api/writers/ollama_shape.h"
 #include "base/check.h"
+#include "net/multipart.h"
 
 namespace helix::api::handle {
 namespace {
@@ -273,6 +275,29 @@ void cluster_events(ApiContext& context, const Exchange& exchange, Words) {
     context.feed.add(context, exchange);
 }
 
+// ?since=SECONDS of Unix time: only what is newer; ?format=csv: the samples as a table.
+void history(ApiContext& context, const Exchange& exchange, Words) {
+    const std::string& query = exchange->request().query;
+    const std::string since = net::query_value(query, "since");
+    double from = 0;
+    const auto read = std::from_chars(since.data(), since.data() + since.size(), from);
+    if (!since.empty() && (read.ec != std::errc() || read.ptr != since.data() + since.size())) {
+        return context.refuse(*exchange, bad_field("since", "since must be seconds of Unix time."));
+    }
+    const std::string format = net::query_value(query, "format");
+    if (format.empty() || format == "json") {
+        return context.respond(*exchange, json_response(context.history.to_json(from)));
+    }
+    if (format != "csv") {
+        return context.refuse(*exchange, bad_field("format", "format must be json or csv."));
+    }
+    net::HttpResponse response;
+    response.content_type = "text/csv; charset=utf-8";
+    response.headers = {{"content-disposition", "attachment; filename=\"helix-history.csv\""}};
+    response.body = context.history.to_csv(from);
+    context.respond(*exchange, response);
+}
+
 void nodes(ApiContext& context, const Exchange& exchange, Words) {
     context.respond(*exchange, json_response(nodes_json(context.cluster().view())));
 }
@@ -294,7 +319,9 @@ void start_page(ApiContext& context, const Exchange& exchange, Words) {
         "/                 in a browser: a page to chat on, and to watch the cluster\n"
         "/helix/plan       which layers are on which machine; /helix/plan.svg draws it\n"
         "/helix/cluster    workers, KV memory, recent requests and their pipelines, as JSON\n"
-        "/helix/events     the same without requests, as server-sent events while it changes\n"
+        "/helix/events     the same without requests, as server-sent events while it changes;\n"
+        "                  ?requests=1: with them\n"
+        "/helix/history    the last hours: throughput, latencies, memory, events; ?format=csv\n"
         "/metrics          for Prometheus\n"
         "/health/ready     may requests come?\n",
         fmt::join(names, ", "));

@@ -71,6 +71,7 @@ Handler page_asset;  // its name
 // The cluster, and what may be done with it.
 Handler cluster;
 Handler cluster_events;
+Handler history;
 Handler nodes;
 Handler node_action;     // "NAME/drain"
 Handler request_action;  // "ID/move"

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/protocol/describe.h"
 
 namespace helix::api {
 namespace {
@@ -16,10 +19,20 @@ json layers_json(core::LayerRange layers) {
     return json::array({layers.begin, layers.end});
 }
 
+json pipeline_json(const core::Pipeline& pipeline) {
+    json stages = json::array();
+    for (const core::Stage& stage : pipeline) {
+        stages.push_back({{"worker", stage.worker.value}, {"layers", layers_json(stage.layers)}});
+    }
+    return stages;
+}
+
 json record_json(const RequestRecord& record) {
-    json pipeline = json::array();
-    for (const core::Stage& stage : record.pipeline) {
-        pipeline.push_back({{"worker", stage.worker.value}, {"layers", layers_json(stage.layers)}});
+    json attempts = json::array();
+    for (const RequestRecord::Attempt& attempt : record.attempts) {
+        attempts.push_back({{"at_s", attempt.at_s},
+                            {"reason", core::name_of(attempt.reason)},
+                            {"pipeline", pipeline_json(attempt.pipeline)}});
     }
     return {{"id", record.id},
             {"choice", record.choice},
@@ -34,7 +47,10 @@ json record_json(const RequestRecord& record) {
             {"queue_s", or_null(record.queue_s)},
             {"ttft_s", or_null(record.ttft_s)},
             {"tokens_per_s", or_null(record.tokens_per_s)},
-            {"pipeline", std::move(pipeline)}};
+            {"ended_s", or_null(record.ended_s)},
+            {"pipeline", pipeline_json(record.pipeline)},
+            {"attempts", std::move(attempts)},
+            {"attempts_left_out", record.attempts_left_out}};
 }
 
 }  // namespace
@@ -48,6 +64,14 @@ std::shared_ptr<RequestRecord> RequestLog::add() {
 nlohmann::json RequestLog::to_json() const {
     json out = json::array();
     for (const auto& record : records_) out.push_back(record_json(*record));
+    return out;
+}
+
+nlohmann::json RequestLog::to_object() const {
+    json out = json::object();
+    for (const auto& record : records_) {
+        out[record->id + "/" + std::to_string(record->choice)] = record_json(*record);
+    }
     return out;
 }
 

@@ -39,7 +39,17 @@ struct RequestRecord {
     double queue_s = -1;       // until it had a pipeline; -1 = not yet
     double ttft_s = -1;        // until the first token; -1 = not yet
     double tokens_per_s = -1;  // after the first token; -1 = fewer than two tokens
-    core::Pipeline pipeline;
+    double ended_s = -1;       // until its end; -1 = it goes on
+    core::Pipeline pipeline;   // of the last attempt
+    // Each time that it was given a pipeline.
+    struct Attempt {
+        double at_s = 0;  // after its arrival
+        core::RouteReason reason = core::RouteReason::first;
+        core::Pipeline pipeline;
+    };
+    static constexpr std::size_t kMostAttempts = 16;
+    std::vector<Attempt> attempts;
+    std::size_t attempts_left_out = 0;  // after those
 };
 
 class RequestLog {
@@ -49,6 +59,8 @@ class RequestLog {
     std::shared_ptr<RequestRecord> add();
     // All records, newest first.
     nlohmann::json to_json() const;
+    // The same by "ID/CHOICE", for those who follow what changes.
+    nlohmann::json to_object() const;
     // The requests behind an id; none if the id is not, or no longer, in the log.
     std::vector<ServiceRequest> find(std::string_view id) const;
 

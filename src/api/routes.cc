@@ -110,9 +110,13 @@ constexpr std::array kRoutes = {
     get("/helix/cluster", handle::cluster, "workers, requests and the placement in force")
         .unversioned(),
     get("/helix/events", handle::cluster_events,
-        "the same without requests, as server-sent events: all of it, then what changes")
+        "the same, as server-sent events: all of it, then what changes; requests only with "
+        "?requests=1")
         .unversioned()
         .follows(),
+    get("/helix/history", handle::history,
+        "the last hours, a sample every ten seconds; ?since=UNIX_SECONDS, ?format=csv")
+        .unversioned(),
     get("/helix/nodes", handle::nodes, "the machines; drained_away: drained ones that are not here")
         .unversioned(),
     post("/helix/nodes/{call...}", handle::node_action,

@@ -44,8 +44,9 @@ struct Event {
 // A reader of the feed: what comes, event by event.
 class Reader {
   public:
-    explicit Reader(std::uint16_t port, int receive_buffer = 0) : client_(port, receive_buffer) {
-        client_.request("GET", "/helix/events");
+    explicit Reader(std::uint16_t port, int receive_buffer = 0, const std::string& query = "")
+        : client_(port, receive_buffer) {
+        client_.request("GET", "/helix/events" + query);
         head_ = client_.read_head();
     }
     const net::TestClient::Response& head() const { return head_; }
@@ -258,6 +259,57 @@ TEST_F(ClusterFeedTest, ARequestThatMovesIsToldWithItsWay) {
     EXPECT_EQ(event->data["to"], Json::array({2}));
     EXPECT_EQ(event->data["reason"], "worker_lost");
     EXPECT_TRUE(event->data["request"].get<std::string>().starts_with("cmpl-"));
+}
+
+TEST_F(ClusterFeedTest, WhoWantsRequestsIsToldHowTheyGo) {
+    Reader plain(port());
+    ASSERT_TRUE(plain.next());
+    Reader reader(port(), 0, "?requests=1");
+    ASSERT_EQ(reader.next()->name, "cluster");
+    auto event = reader.next();
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->name, "requests");
+    EXPECT_EQ(event->data, Json::object());
+
+    auto c = client();
+    c.request("POST", "/v1/completions", R"({"prompt":"abc","n":2})");
+    auto request = service_.next();
+    ASSERT_TRUE(request);
+    wait(base::from_ms(500));
+    event = reader.next();
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->name, "requests_change");
+    ASSERT_EQ(event->data.size(), 2U) << event->data;
+    const std::string key = event->data.begin().key();
+    EXPECT_TRUE(key.starts_with("cmpl-") && key.ends_with("/0")) << key;
+    EXPECT_EQ(event->data[key]["state"], "queued");
+    EXPECT_FALSE(event->data[key].contains("ended_s"));
+
+    request->route();
+    request->sink->on_routed(
+        {request->id, {{core::WorkerId{2}, {0, 4}}}, 2, 0, core::RouteReason::worker_lost});
+    request->finish(core::FinishReason::stop);
+    c.read_response();  // all of this is known by now
+    wait(base::from_ms(500));
+    EXPECT_EQ(reader.next()->name, "moved");
+    event = reader.next();
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->name, "requests_change");
+    const Json& changed = event->data[key];
+    EXPECT_EQ(changed["state"], "stop");
+    EXPECT_EQ(changed["ended_s"], 0.5);
+    EXPECT_FALSE(changed.contains("id")) << "it did not change";
+    ASSERT_EQ(changed["attempts"].size(), 2U);
+    EXPECT_EQ(changed["attempts"][0]["reason"], "first");
+    EXPECT_EQ(changed["attempts"][0]["at_s"], 0.5);
+    EXPECT_EQ(changed["attempts"][1]["reason"], "worker_lost");
+    EXPECT_EQ(changed["attempts"][1]["pipeline"], Json::parse(R"([{"worker":2,"layers":[0,4]}])"));
+
+    core::ClusterView view = two_workers();
+    view.running = 1;
+    show(view);
+    EXPECT_EQ(plain.next()->name, "moved");
+    EXPECT_EQ(plain.next()->name, "change") << "who did not ask for requests gets none";
 }
 
 TEST_F(ClusterFeedTest, SilenceIsBrokenByComments) {

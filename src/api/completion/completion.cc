@@ -201,7 +201,7 @@ void Completion::routed(std::size_t prompt, const core::RequestRouted& routed) {
     }
     for (std::size_t i = 0; i < made(); ++i) {
         Choice& c = *choices_[prompts_[prompt].first + i];
-        if (!c.done) c.record.routed(now(), routed.pipeline, routed.cached_tokens);
+        if (!c.done) c.record.routed(now(), routed);
     }
 }
 
@@ -310,7 +310,7 @@ void Completion::rejected(std::size_t prompt, const core::RejectRequest& rejecti
     for (std::size_t i = 0; i < made(); ++i) {
         Choice& choice = *choices_[prompts_[prompt].first + i];
         choice.done = true;
-        choice.record.rejected();
+        choice.record.rejected(now());
     }
     fail(from_rejection(rejection));
 }

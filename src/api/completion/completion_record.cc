@@ -56,7 +56,8 @@ ChoiceRecord CompletionRecord::add_choice(const char* endpoint, bool stream, con
         const std::size_t choice = trace_->add_choice(id, prompt_tokens, counts_prompt);
         trace = {*context_.tracer, trace_, choice, counts_prompt};
     }
-    return {metrics_, exchange_, std::move(record), arrived_, counts_prompt, std::move(trace)};
+    return {metrics_, context_.history, exchange_,       std::move(record),
+            arrived_, counts_prompt,    std::move(trace)};
 }
 
 void ChoiceRecord::submitted(ServiceRequest request) {
@@ -64,26 +65,34 @@ void ChoiceRecord::submitted(ServiceRequest request) {
     trace_.submitted(request.service, request.id);
 }
 
-void ChoiceRecord::rejected() {
+void ChoiceRecord::rejected(base::TimePoint at) {
     record_->state = "rejected";
+    record_->ended_s = (at - arrived_).seconds();
     RequestTrace::ChoiceEnd end;
     end.state = record_->state;
     trace_.ended(end);
 }
 
-void ChoiceRecord::routed(base::TimePoint at, const core::Pipeline& pipeline,
-                          std::int32_t cached_tokens) {
+void ChoiceRecord::routed(base::TimePoint at, const core::RequestRouted& routed) {
     if (record_->queue_s < 0) {
         routed_at_ = at;
         record_->queue_s = (routed_at_ - arrived_).seconds();
         // What is refused, or leaves before its turn, costs its key nothing.
-        if (counts_prompt_) exchange_.count("prompt_tokens", record_->prompt_tokens);
+        if (counts_prompt_) {
+            exchange_.count("prompt_tokens", record_->prompt_tokens);
+            history_.prompt(record_->prompt_tokens);
+        }
     }
     record_->state = "running";
-    record_->pipeline = pipeline;
+    record_->pipeline = routed.pipeline;
+    if (record_->attempts.size() < RequestRecord::kMostAttempts) {
+        record_->attempts.push_back({(at - arrived_).seconds(), routed.reason, routed.pipeline});
+    } else {
+        ++record_->attempts_left_out;
+    }
     // It counts for the first attempt that got as far as a token.
-    if (tokens() == 0) record_->cached_tokens = cached_tokens;
-    trace_.routed(at, record_->request.service, pipeline);
+    if (tokens() == 0) record_->cached_tokens = routed.cached_tokens;
+    trace_.routed(at, record_->request.service, routed.pipeline);
 }
 
 void ChoiceRecord::token(base::TimePoint at) {
@@ -92,6 +101,7 @@ void ChoiceRecord::token(base::TimePoint at) {
         first_token_at_ = at;
         record_->ttft_s = (at - arrived_).seconds();
         metrics_.ttft.observe(record_->ttft_s);
+        history_.first_token(record_->ttft_s);
     } else {
         metrics_.time_per_output_token.observe((at - last_token_at_).seconds());
         const double decoding = (at - first_token_at_).seconds();
@@ -101,6 +111,7 @@ void ChoiceRecord::token(base::TimePoint at) {
     }
     last_token_at_ = at;
     ++metrics_.generation_tokens_total;
+    history_.token();
     exchange_.count("completion_tokens", 1);
 }
 
@@ -118,6 +129,10 @@ AnswerTimes ChoiceRecord::times(base::TimePoint now) const {
 void ChoiceRecord::ended(base::TimePoint at, core::FinishReason reason) {
     const auto outcome = static_cast<std::size_t>(outcome_of(reason));
     record_->state = kStateNames[outcome];
+    record_->ended_s = (at - arrived_).seconds();
+    const bool failed = outcome == static_cast<std::size_t>(Outcome::error);
+    const double answer_s = (last_token_at_ - first_token_at_).seconds();
+    history_.ended(failed, tokens() > 1 ? answer_s / static_cast<double>(tokens() - 1) : -1);
     trace_.ended({record_->state, at, tokens(), first_token_at_, last_token_at_, cached_tokens()});
     RequestMetrics& m = metrics_;
     ++m.outcomes[outcome];

@@ -12,8 +12,8 @@
 #include "base/time.h"
 #include "net/http_server.h"
 
-// What is told of a completion to those who watch the server: in the metrics, in the log of the
-// last requests, in the access log's line of its exchange, and in its trace.
+// What is told of a completion to those who watch the server: in the metrics and the history, in
+// the log of the last requests, in the access log's line of its exchange, and in its trace.
 
 namespace helix::api {
 
@@ -23,10 +23,10 @@ class ChoiceRecord {
     void submitted(ServiceRequest request);
     // Told by the first choice of a prompt: which attempt begins with the next routed(), and why.
     void attempt(std::uint32_t number, core::RouteReason reason) { trace_.attempt(number, reason); }
-    void routed(base::TimePoint at, const core::Pipeline& pipeline, std::int32_t cached_tokens);
+    void routed(base::TimePoint at, const core::RequestRouted& routed);
     void token(base::TimePoint at);
     void ended(base::TimePoint at, core::FinishReason reason);
-    void rejected();
+    void rejected(base::TimePoint at);
     // Why it is about to end by FinishReason::cancelled.
     void explain(const char* reason) { record_->reason = reason; }
 
@@ -39,10 +39,11 @@ class ChoiceRecord {
 
   private:
     friend class CompletionRecord;
-    ChoiceRecord(RequestMetrics& metrics, net::HttpExchange& exchange,
+    ChoiceRecord(RequestMetrics& metrics, History& history, net::HttpExchange& exchange,
                  std::shared_ptr<RequestRecord> record, base::TimePoint arrived, bool counts_prompt,
                  ChoiceTrace trace)
         : metrics_(metrics),
+          history_(history),
           exchange_(exchange),
           record_(std::move(record)),
           counts_prompt_(counts_prompt),
@@ -50,6 +51,7 @@ class ChoiceRecord {
           arrived_(arrived) {}
 
     RequestMetrics& metrics_;
+    History& history_;
     net::HttpExchange& exchange_;
     std::shared_ptr<RequestRecord> record_;  // in the log
     bool counts_prompt_;                     // for all choices of it

@@ -104,7 +104,7 @@ void PooledAnswer::routed(std::size_t prompt, const core::RequestRouted& routed)
     if (model_.service == &context_.cluster()) {
         context_.feed.moved(id_, record.pipeline(), routed);
     }
-    if (!over_) record.routed(now(), routed.pipeline, routed.cached_tokens);
+    if (!over_) record.routed(now(), routed);
 }
 
 void PooledAnswer::pooled(std::size_t prompt, const std::vector<float>& values) {
@@ -134,7 +134,7 @@ void PooledAnswer::finished(std::size_t prompt, FinishReason reason, const std::
 void PooledAnswer::rejected(std::size_t prompt, const core::RejectRequest& rejection) {
     if (over_) return;
     prompts_[prompt].state = State::done;
-    prompts_[prompt].record.rejected();
+    prompts_[prompt].record.rejected(now());
     fail(from_rejection(rejection));
 }
 
