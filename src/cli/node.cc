@@ -9,36 +9,20 @@
 #include <thread>
 
 #include "base/escape.h"
-#include "cli/access_option.h"
 #include "cli/command.h"
-#include "net/http_client.h"
-#include "spec/bounded_json.h"
+#include "cli/server_client.h"
 
 namespace helix::cli {
 namespace {
 
 struct NodeArguments {
-    std::string server = "http://127.0.0.1:8080";
-    CallerKeys keys;
-    std::string key;  // that is sent
+    ServerArguments server;
     std::string name;
     bool json = false;
     bool no_wait = false;
 };
 
 constexpr std::chrono::milliseconds kAskEvery{500};
-constexpr std::chrono::seconds kAnswerWithin{10};
-
-// As a part of a path.
-std::string encoded(const std::string& name) {
-    std::string out;
-    for (const char c : name) {
-        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                           (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' || c == '~';
-        out += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    }
-    return out;
-}
 
 // What the server says goes to a terminal.
 std::string text_of(const nlohmann::json& node, const char* field) {
@@ -47,65 +31,22 @@ std::string text_of(const nlohmann::json& node, const char* field) {
                                                      : std::string();
 }
 
-class Server {
-  public:
-    static base::Result<Server> connect(NodeArguments a) {
-        TRY(a.key, key_to_send(a.keys, AccessEnvironment::read()));
-        TRY(net::HttpTarget target, net::parse_http_url(a.server));
-        if (target.prefix.ends_with("/v1")) target.prefix.resize(target.prefix.size() - 3);
-        TRY(auto client, net::HttpClient::create(std::move(target)));
-        return Server(std::move(a), std::move(client));
+base::Result<nlohmann::json> nodes(ServerClient& server) {
+    TRY(nlohmann::json body, server.ask("GET", "/helix/nodes"));
+    if (!body.contains("data") || !body["data"].is_array()) {
+        return base::invalid(server.url() + ": GET /helix/nodes is not what helix answers");
     }
+    return body;
+}
 
-    base::Result<nlohmann::json> ask(const std::string& method, const std::string& path) {
-        net::HttpCall call;
-        call.method = method;
-        call.path = path;
-        call.limit = kAnswerWithin;
-        if (method == "POST") call.body = "{}";  // names its type
-        if (!a_.key.empty()) call.headers.emplace_back("authorization", "Bearer " + a_.key);
-        const auto answer = net::http_call(*client_, std::move(call));
-        if (!answer.ok()) {
-            return base::Error{answer.error().code,
-                               fmt::format("{}: {}; is \"helix serve\" running there?", a_.server,
-                                           answer.error().message)};
-        }
-        nlohmann::json body = spec::bounded_json_or_discarded(answer->body);
-        if (answer->status / 100 == 2 && body.is_object()) return body;
-        std::string message = fmt::format("answered with {}", answer->status);
-        if (body.is_object() && body.contains("error") && body["error"].is_object()) {
-            message = body["error"].value("message", message);
-        }
-        if (answer->status == 401) {
-            message += " Give a key with --admin-key-file or --api-key.";
-        }
-        return base::invalid(fmt::format("{}: {}", a_.server, base::escaped(message)));
+// Null when it is not there (any more).
+base::Result<nlohmann::json> find_node(ServerClient& server, const std::string& name) {
+    TRY(const nlohmann::json body, nodes(server));
+    for (const nlohmann::json& node : body["data"]) {
+        if (node.is_object() && node.value("name", "") == name) return node;
     }
-
-    base::Result<nlohmann::json> nodes() {
-        TRY(nlohmann::json body, ask("GET", "/helix/nodes"));
-        if (!body.contains("data") || !body["data"].is_array()) {
-            return base::invalid(a_.server + ": GET /helix/nodes is not what helix answers");
-        }
-        return body;
-    }
-
-    // Null when it is not there (any more).
-    base::Result<nlohmann::json> node(const std::string& name) {
-        TRY(const nlohmann::json body, nodes());
-        for (const nlohmann::json& node : body["data"]) {
-            if (node.is_object() && node.value("name", "") == name) return node;
-        }
-        return nlohmann::json();
-    }
-
-  private:
-    Server(NodeArguments a, std::unique_ptr<net::HttpClient> client)
-        : a_(std::move(a)), client_(std::move(client)) {}
-
-    NodeArguments a_;
-    std::unique_ptr<net::HttpClient> client_;
-};
+    return nlohmann::json();
+}
 
 std::string layers_text(const nlohmann::json& node) {
     const nlohmann::json layers = node.value("layers", nlohmann::json());
@@ -114,8 +55,8 @@ std::string layers_text(const nlohmann::json& node) {
 }
 
 base::Status list_nodes(const NodeArguments& a) {
-    TRY(Server server, Server::connect(a));
-    TRY(const nlohmann::json body, server.nodes());
+    TRY(ServerClient server, ServerClient::connect(a.server));
+    TRY(const nlohmann::json body, nodes(server));
     if (a.json) {
         std::printf("%s\n", body.dump().c_str());
         return base::Ok{};
@@ -145,11 +86,12 @@ base::Status list_nodes(const NodeArguments& a) {
 }
 
 // Until the worker holds nothing or, with remove, has left. Says what changes.
-base::Status follow(Server& server, const NodeArguments& a, bool remove, nlohmann::json& last) {
+base::Status follow(ServerClient& server, const NodeArguments& a, bool remove,
+                    nlohmann::json& last) {
     std::string said;
     while (true) {
         std::this_thread::sleep_for(kAskEvery);
-        TRY(nlohmann::json node, server.node(a.name));
+        TRY(nlohmann::json node, find_node(server, a.name));
         if (node.is_null()) {  // it has left, or died: either way it holds nothing
             last["state"] = "gone";
             if (!a.json) std::printf("%s is gone\n", a.name.c_str());
@@ -187,8 +129,9 @@ base::Status follow(Server& server, const NodeArguments& a, bool remove, nlohman
 }
 
 base::Status change_node(const NodeArguments& a, const std::string& action) {
-    TRY(Server server, Server::connect(a));
-    TRY(nlohmann::json last, server.ask("POST", "/helix/nodes/" + encoded(a.name) + "/" + action));
+    TRY(ServerClient server, ServerClient::connect(a.server));
+    TRY(nlohmann::json last,
+        server.ask("POST", "/helix/nodes/" + ServerClient::encoded(a.name) + "/" + action));
     if (action != "undrain" && !a.no_wait) {
         TRY_VOID(follow(server, a, action == "remove", last));
     } else if (!a.json) {
@@ -199,8 +142,7 @@ base::Status change_node(const NodeArguments& a, const std::string& action) {
 }
 
 void add_options(CLI::App* command, NodeArguments& a) {
-    command->add_option("--server", a.server, "of the coordinator's API")->capture_default_str();
-    add_caller_keys(*command, a.keys);
+    add_server_options(*command, a.server);
     command->add_flag("--json", a.json, "one JSON object instead of lines for people");
 }
 

@@ -111,6 +111,8 @@ void add_commands(App& app) {
     app.parser.formatter(help_format());
     add_serve(app);
     add_worker(app);
+    add_status(app);
+    add_top(app);
     add_node(app);
     add_plan(app);
     add_machines(app);

@@ -62,6 +62,8 @@ TEST(HelpText, OfEveryCommandFitsAHundredColumnsAndHasExamplesOfItsOwn) {
                                                             {"node", "drain"},
                                                             {"node", "undrain"},
                                                             {"node", "remove"},
+                                                            {"status"},
+                                                            {"top"},
                                                             {"config"},
                                                             {"config", "check"},
                                                             {"config", "show"},
