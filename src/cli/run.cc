@@ -19,6 +19,7 @@ namespace {
 
 constexpr const char* kExamples =
     "Examples:\n"
+    "  helix run Qwen/Qwen3-8B-GGUF:Q4_K_M                 pulls a model and chats with it\n"
     "  helix serve --model llama.gguf                      one machine, nothing to configure\n"
     "  helix worker --join 192.0.2.7:8080 --key den.key    adds this machine to a cluster\n"
     "  helix plan office.toml --model llama3-8b            which layers would go where\n"
@@ -109,6 +110,7 @@ void add_commands(App& app) {
     app.parser.require_subcommand(1);
     app.parser.fallthrough();
     app.parser.formatter(help_format());
+    add_run(app);
     add_serve(app);
     add_worker(app);
     add_status(app);

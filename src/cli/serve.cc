@@ -1,10 +1,13 @@
 // helix serve --model FILE
 
+#include <sys/prctl.h>
+
 #include <fmt/format.h>
 
 #include <cctype>
 #include <charconv>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
@@ -51,6 +54,7 @@ struct ServeArguments {
     std::string listen = "127.0.0.1:8080";
     std::string cluster_listen;
     bool no_worker = false;
+    bool end_with_parent = false;
     std::string role = "both";
     int handovers = core::MigrationConfig{}.handovers_per_worker;
     int min_workers = 1;
@@ -420,6 +424,9 @@ void wait_for_interrupt() {
 
 base::Status serve(const ServeArguments& a) {
     block_interrupts();
+    if (a.end_with_parent && ::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) {
+        return base::Error{base::Errc::io, "--end-with-parent: the system refuses it"};
+    }
     TRY_VOID(net::require_open_files("helix serve", kLeastServeFiles));
     TRY(const HostPort http, listen_address("--listen", a.listen));
     TRY(api::ApiOptions with_pages, api_options(a, http));
@@ -519,6 +526,8 @@ void add_serve(App& app) {
     command->add_option("--listen", a.listen, "HOST:PORT of the API")->capture_default_str();
     command->add_option("--cluster-listen", a.cluster_listen,
                         "HOST:PORT that workers connect to [the API's host, any free port]");
+    command->add_flag("--end-with-parent", a.end_with_parent,
+                      "stop when the process that started it ends");
     command->add_flag("--no-worker", a.no_worker,
                       "only coordinate: do not compute on this machine");
     command->add_option("--role", a.role, "of this machine's workers; " + std::string(kRoleHelp))

@@ -28,13 +28,18 @@ base::Result<ServerClient> ServerClient::connect(const ServerArguments& a) {
     return ServerClient(a.url, std::move(key), std::move(http));
 }
 
+net::HttpHeaders ServerClient::headers() const {
+    if (key_.empty()) return {};
+    return {{"authorization", "Bearer " + key_}};
+}
+
 base::Result<nlohmann::json> ServerClient::ask(const std::string& method, const std::string& path) {
     net::HttpCall call;
     call.method = method;
     call.path = path;
     call.limit = kAnswerWithin;
     if (method == "POST") call.body = "{}";  // names its type
-    if (!key_.empty()) call.headers.emplace_back("authorization", "Bearer " + key_);
+    call.headers = headers();
     const auto answer = net::http_call(*http_, std::move(call));
     if (!answer.ok()) {
         return base::Error{

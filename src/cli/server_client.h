@@ -25,6 +25,9 @@ class ServerClient {
     // What it answers, which is an object. Errors say what it said, or that nothing is there.
     base::Result<nlohmann::json> ask(const std::string& method, const std::string& path);
     const std::string& url() const { return url_; }
+    // For calls of one's own, with headers that show the key.
+    net::HttpClient& http() { return *http_; }
+    net::HttpHeaders headers() const;
 
     // text as a part of a path.
     static std::string encoded(const std::string& text);

@@ -62,6 +62,7 @@ TEST(HelpText, OfEveryCommandFitsAHundredColumnsAndHasExamplesOfItsOwn) {
                                                             {"node", "drain"},
                                                             {"node", "undrain"},
                                                             {"node", "remove"},
+                                                            {"run"},
                                                             {"status"},
                                                             {"top"},
                                                             {"config"},
