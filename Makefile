@@ -44,6 +44,7 @@ test-all:
 package: build
 	@tools/install-deps.sh --package
 	@tools/package.sh $(BUILD) build/packages
+	@tools/tarball.py $(BUILD) build/packages
 
 ROOM ?=
 check:

@@ -11,7 +11,7 @@ libzmq3-dev libsodium-dev libssl-dev libcurl4-openssl-dev protobuf-compiler libp
 libspdlog-dev libfmt-dev liblemon-dev libpcre2-dev libutf8proc-dev libsqlite3-dev libxxhash-dev libtomlplusplus-dev
 coinor-libcbc-dev coinor-libcgl-dev coinor-libclp-dev coinor-libosi-dev coinor-libcoinutils-dev libgtest-dev libgmock-dev
 libvulkan-dev libvulkan-volk-dev glslang-tools"
-packing="debhelper"
+packing="debhelper patchelf"
 if [ "${1:-}" = "--test" ]; then
     packages="$packages clang libclang-rt-dev clang-format clang-tidy python3-jinja2 nodejs curl
 mesa-vulkan-drivers vulkan-validationlayers spirv-tools chromium fonts-dejavu-core

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Packs what CMake has built: the Debian packages helix and helix-dbg. Nothing is compiled.
+# Makes the Debian packages helix and helix-dbg of what CMake has built. Nothing is compiled.
 #   tools/package.sh BUILD OUT     BUILD: the build folder, as build/release; OUT: where the packages go
 set -eu
 cd "$(dirname "$0")/.."

@@ -4,6 +4,7 @@
 usage: package_test.py build BUILD_FOLDER PACKAGES     makes them
        package_test.py units PACKAGES                  versions, configuration, and what the services are kept from
        package_test.py lint PACKAGES                   lintian finds no error
+       package_test.py tarball BUILD_FOLDER MODEL      is made, carries what not every system has, and answers
        package_test.py system PACKAGES MODEL           a clean system boots, gets them, runs them, is rid of them
 
 Exits 77 (skipped) where something is missing, and says what.
@@ -17,9 +18,12 @@ import subprocess
 import sys
 import tempfile
 
-import clean_system
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "chaos")]
+import clean_system  # noqa: E402
+import tarball as tarball_tool  # noqa: E402
+from cluster import free_port  # noqa: E402
+
 # Of ten: what systemd itself calls OK ends at 4.9. A line that is lost from the units raises it.
 MOST_EXPOSURE = 2.0
 UNITS = ("helix-coordinator.service", "helix-worker@.service")
@@ -115,6 +119,41 @@ def lint(folder):
     check(found.returncode == 0, "lintian found errors")
 
 
+def free_of_this_system(tree):
+    """The program loads nothing from here but what every system has."""
+    said = run("ldd", tree / "bin/helix").stdout
+    elsewhere = {name for name, path in re.findall(r"^\s*(\S+) => (/\S+)", said, re.MULTILINE) if not path.startswith(str(tree))}
+    check(elsewhere and elsewhere <= tarball_tool.SYSTEM, f"loaded from this system: {sorted(elsewhere - tarball_tool.SYSTEM)}")
+    check("not found" not in said, said)
+
+
+def tarball(build_folder, model):
+    need("patchelf")
+    if clean_system.release() != "bookworm":
+        skip("the licences of libraries have been looked at for Debian 12 only")
+    with tempfile.TemporaryDirectory() as folder:
+        made = run(ROOT / "tools" / "tarball.py", build_folder, folder, env={**os.environ, "XZ_OPT": "-0 -T0"})
+        check(made.returncode == 0, made.stdout)
+        packed = pathlib.Path(made.stdout.splitlines()[-1])
+        # Another place than where it was made.
+        check(run("tar", "-xf", packed, "-C", folder).returncode == 0, f"{packed} cannot be unpacked")
+        tree = pathlib.Path(folder).resolve() / packed.name.removesuffix(".tar.xz")
+        free_of_this_system(tree)
+        carried = {path.name for path in (tree / "lib/helix").iterdir()}
+        listed = (tree / "share/doc/helix/libraries/README.md").read_text(encoding="utf-8")
+        check(carried and all(f"| {name} |" in listed for name in carried), "libraries are carried that the list does not have")
+        port = free_port()
+        server = subprocess.Popen([tree / "bin/helix", "serve", "--model", model, "--listen", f"127.0.0.1:{port}", "--memory", "300MB",
+                                   "--threads", "1"], env={"HOME": folder, "PATH": "/usr/bin:/bin"})
+        try:
+            base = f"http://127.0.0.1:{port}"
+            check(clean_system.wait_until(lambda: clean_system.is_ready(base), 60), "the tarball's program does not serve")
+            print("answer:", repr(clean_system.ask(base)))
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
 def system(folder, model):
     need("mmdebstrap", "systemd-nspawn", "nsenter")
     if os.geteuid() != 0:
@@ -125,4 +164,4 @@ def system(folder, model):
 
 
 if __name__ == "__main__":
-    {"build": build, "units": units, "lint": lint, "system": system}[sys.argv[1]](*sys.argv[2:])
+    {"build": build, "units": units, "lint": lint, "tarball": tarball, "system": system}[sys.argv[1]](*sys.argv[2:])
