@@ -159,9 +159,11 @@ def configure(system, model, port):
         example.read_text().replace("127.0.0.1:8080", f"127.0.0.1:{port}") + '\nmemory = "500MB"\n')
 
 
-def ask(base):
+def ask(base, key=None):
     body = {"messages": [{"role": "user", "content": "What is a pipeline?"}], "temperature": 0, "max_tokens": 20}
     request = urllib.request.Request(base + "/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    if key:
+        request.add_header("Authorization", "Bearer " + key)
     with urllib.request.urlopen(request, timeout=60) as response:
         return json.loads(response.read())["choices"][0]["message"]["content"]
 
