@@ -5,7 +5,7 @@ set(doc ${CMAKE_INSTALL_DATADIR}/doc/helix)
 
 install(TARGETS helix RUNTIME)
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${doc})
-install(DIRECTORY docs examples DESTINATION ${doc} PATTERN __pycache__ EXCLUDE)
+install(DIRECTORY docs examples containers DESTINATION ${doc} PATTERN __pycache__ EXCLUDE)
 
 install(CODE "set(share ${CMAKE_INSTALL_DATADIR})\nset(man ${CMAKE_INSTALL_MANDIR})\nset(bin ${CMAKE_INSTALL_BINDIR})")
 install(CODE [[

@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "chaos"))
-from cluster import free_port  # noqa: E402
+from cluster import free_port  # noqa: E402,F401
 
 SERVICES = ("helix-coordinator", "helix-worker@den")
 
