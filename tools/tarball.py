@@ -5,7 +5,7 @@ usage: tarball.py BUILD OUT      BUILD: the build folder, as build/release; OUT:
 
 OUT/helix-VERSION-linux-x86_64.tar.xz has the program, its documents, and the libraries that it was linked with but for those
 that every system has. They lie in lib/helix, where the program and they look for each other first; their licences are in
-share/doc/helix/libraries. Nothing is compiled. XZ_OPT may say how hard xz tries.
+share/doc/helix/libraries. Nothing is compiled. XZ_OPT may say how hard xz tries (-T0: on all cores, as it does else).
 """
 import os
 import pathlib
@@ -108,6 +108,7 @@ def main():
         subprocess.run(["patchelf", "--set-rpath", "$ORIGIN/../lib/helix", str(tree / "bin/helix")], check=True)
         system = re.search(r'^PRETTY_NAME="?([^"\n]*)', pathlib.Path("/etc/os-release").read_text(), re.MULTILINE).group(1)
         (tree / "share/doc/helix/libraries/README.md").write_text(LIBRARIES.format(system=system) + "".join(lines), encoding="utf-8")
+        os.environ.setdefault("XZ_OPT", "-T0")
         packed = out / f"{name}.tar.xz"
         subprocess.run(["tar", "--create", "--xz", "--file", str(packed), "--directory", folder, "--owner=0", "--group=0", "--numeric-owner",
                         "--sort=name", name], check=True)
