@@ -51,12 +51,10 @@ def dependencies(deb):
     return [re.split(r"[ (|:]", one.strip())[0] for one in said.split(",")]
 
 
-def install_minimal(root, packages):
-    """The essential packages and these, from where this machine has its own."""
+def install_minimal(root, packages, *options):
+    """The essential packages and these, from where this machine has its own. options: of mmdebstrap."""
     sources = [path for path in ("/etc/apt/sources.list", "/etc/apt/sources.list.d/debian.sources") if os.path.exists(path)]
-    made = subprocess.run(["mmdebstrap", "--mode=root", "--variant=essential", "--include=" + ",".join(packages),
-                           "--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*",
-                           "--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=path-include=/usr/share/doc/helix/*",
+    made = subprocess.run(["mmdebstrap", "--mode=root", "--variant=essential", "--include=" + ",".join(packages), *options,
                            release(), root, *sources], check=False, capture_output=True, text=True)
     if made.returncode == 0:
         return
@@ -197,8 +195,14 @@ def nothing_is_left(system):
         check("helix" not in system.run("getent", table), f"the purge leaves helix in {table}")
 
 
+def quick_folder():
+    """Where a system is made soonest: in memory, where there is enough of it."""
+    memory = "/dev/shm"
+    return memory if os.path.isdir(memory) and shutil.disk_usage(memory).free > 2 << 30 else None
+
+
 def try_packages(helix, symbols, model):
-    with tempfile.TemporaryDirectory(prefix="helix-system-") as folder:
+    with tempfile.TemporaryDirectory(prefix="helix-system-", dir=quick_folder()) as folder:
         root = pathlib.Path(folder) / "root"
         install_minimal(root, ["systemd", "systemd-sysv", "udev", *dependencies(helix)])
         with booted(root) as system:

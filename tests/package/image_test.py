@@ -44,7 +44,8 @@ class Buildah:
 def debian(buildah, folder):
     """An image of the essential packages and apt."""
     root = folder / "debian"
-    clean_system.install_minimal(str(root), ["apt"])
+    # As slim as Debian's own slim images.
+    clean_system.install_minimal(str(root), ["apt"], *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "locale", "man")))
     made = buildah("from", "scratch")
     buildah("add", "--quiet", made, root, "/")
     buildah("commit", "--quiet", made, "localhost/debian")
