@@ -147,6 +147,20 @@ def refuses_without_model(system):
     system.run("systemctl", "reset-failed", "helix-coordinator")
 
 
+def refuses_mistakes(system):
+    """A configuration that is wrong is named, and not tried again."""
+    config = system.root / "etc/helix/helix.toml"
+    shipped = config.read_text()
+    config.write_text(shipped + "\nmodell = 1\n")
+    system.run("systemctl", "start", "helix-coordinator", expect=None)
+    check(wait_until(lambda: system.property("helix-coordinator", "ActiveState") == "failed", 30), "a wrong configuration is not refused")
+    check(system.property("helix-coordinator", "NRestarts") == "0", "a wrong configuration is tried again")
+    log = system.log("helix-coordinator")
+    check(re.search(r'helix\.toml:\d+: .*modell', log), f"the log does not name the mistake: {log}")
+    system.run("systemctl", "reset-failed", "helix-coordinator")
+    config.write_text(shipped)
+
+
 def configure(system, model, port):
     """The shipped files, with a port that is free, and with the worker as the only one that computes."""
     shutil.copy(model, system.root / "var/lib/helix/model.gguf")
@@ -220,6 +234,7 @@ def use(system, helix, symbols, model):
         print(system.run("systemd-analyze", "verify", service + ".service"))
     groups = system.run("id", "--name", "--groups", "helix").split()
     check({"render", "video"} <= set(groups), f"the user helix is only in {groups}")
+    refuses_mistakes(system)
     refuses_without_model(system)
 
     port = free_port()

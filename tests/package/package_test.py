@@ -160,6 +160,8 @@ def system(folder, model):
         if run("sudo", "-n", "true").returncode != 0:
             skip("neither root nor sudo without a password")
         os.execvp("sudo", ["sudo", "-n", sys.executable, *sys.argv])
+    if run("unshare", "--mount", "--pid", "--fork", "true").returncode != 0:
+        skip("no rights to make namespaces, as in a container without privileges")
     clean_system.try_packages(package(folder, "helix"), package(folder, "helix-dbg"), pathlib.Path(model))
 
 
