@@ -3,6 +3,7 @@
 # make test-all   the same with whole sweeps: more seeds, every pair of faults
 # make web     the page for browsers, from web/src into web/dist (Node 18 or later)
 # make check ROOM=core    the tests of one room, quickly, after a change
+# make package    Debian packages of the program and its symbols, and a tarball, in build/packages
 # make sim-night HOURS=8    the cluster fuzz on all cores; HOURS=0.01 for a quick try
 # make fuzz MINUTES=10    what reads bytes from outside gets any bytes, within limits of memory and time
 # make chaos N=1000    kills and stops workers of a real cluster N times under load and compares every answer
@@ -13,7 +14,7 @@ JOBS ?= $(shell nproc)
 MODEL ?=
 BUILD := build/release
 
-.PHONY: all build demo demo-check test test-all check bench sim-night chaos format format-check tidy layers words asan tsan fuzz web clean help
+.PHONY: all build demo demo-check test test-all check bench sim-night chaos format format-check package tidy layers words asan tsan fuzz web clean help
 
 all: build
 
@@ -39,6 +40,11 @@ test:
 test-all:
 	@tools/install-deps.sh --test
 	@HELIX_SWEEPS=all tools/check.sh
+
+package: build
+	@tools/install-deps.sh --package
+	@tools/package.sh $(BUILD) build/packages
+	@tools/tarball.py $(BUILD) build/packages
 
 ROOM ?=
 check:

@@ -2,6 +2,7 @@
 # Installs what Helix needs on Debian 12, as root or with sudo. Does nothing when it is all there.
 #   tools/install-deps.sh          to build and run
 #   tools/install-deps.sh --test   and what the tests need besides
+#   tools/install-deps.sh --package   and what makes packages
 #   tools/install-deps.sh --fuzz   and what the fuzzers need besides
 set -eu
 
@@ -10,11 +11,15 @@ libzmq3-dev libsodium-dev libssl-dev libcurl4-openssl-dev libedit-dev protobuf-c
 libspdlog-dev libfmt-dev liblemon-dev libpcre2-dev libutf8proc-dev libsqlite3-dev libxxhash-dev libtomlplusplus-dev
 coinor-libcbc-dev coinor-libcgl-dev coinor-libclp-dev coinor-libosi-dev coinor-libcoinutils-dev libgtest-dev libgmock-dev
 libvulkan-dev libvulkan-volk-dev glslang-tools"
+packing="debhelper patchelf"
 if [ "${1:-}" = "--test" ]; then
     packages="$packages clang libclang-rt-dev clang-format clang-tidy python3-jinja2 nodejs curl
-mesa-vulkan-drivers vulkan-validationlayers spirv-tools chromium fonts-dejavu-core"
+mesa-vulkan-drivers vulkan-validationlayers spirv-tools chromium fonts-dejavu-core
+$packing systemd-container mmdebstrap"
     # A nodejs from elsewhere brings its own npm and refuses Debian's.
     command -v npm >/dev/null 2>&1 || packages="$packages npm"
+elif [ "${1:-}" = "--package" ]; then
+    packages="$packages $packing"
 elif [ "${1:-}" = "--fuzz" ]; then
     packages="$packages clang libclang-rt-dev"
 fi
