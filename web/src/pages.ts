@@ -2,7 +2,9 @@ import type { Component } from 'svelte';
 import ChatPage from './chat/ChatPage.svelte';
 import ClusterPage from './cluster/ClusterPage.svelte';
 import ConversationList from './chat/ConversationList.svelte';
+import HistoryPage from './history/HistoryPage.svelte';
 import type { IconName } from './lib/Icon.svelte';
+import RequestsPage from './requests/RequestsPage.svelte';
 
 // The pages behind '#/ID'. One that is added here is in the side bar, too.
 export interface Page {
@@ -16,4 +18,6 @@ export interface Page {
 export const pages: [Page, ...Page[]] = [
   { id: 'chat', title: 'Chat', icon: 'chat', component: ChatPage, aside: ConversationList },
   { id: 'cluster', title: 'Cluster', icon: 'cluster', component: ClusterPage },
+  { id: 'requests', title: 'Requests', icon: 'requests', component: RequestsPage },
+  { id: 'history', title: 'History', icon: 'history', component: HistoryPage },
 ];

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { arrange, ranksOf } from '../src/cluster/layout';
-import { type ClusterState, mergePatch, Meter, type Worker } from '../src/cluster/state';
+import { type ClusterState, Meter, type Worker } from '../src/cluster/state';
+import { mergePatch } from '../src/lib/merge_patch';
 
 function worker(id: number, region: string, layers: [number, number]): Worker {
   return {

@@ -1,8 +1,14 @@
 import { ApiProblem, followCluster } from '../lib/api';
 import { app } from '../lib/app.svelte';
-import { type ClusterState, mergePatch, Meter, plain, type Rates, type Worker } from './state';
+import { parsePlain } from '../lib/format';
+import { mergePatch } from '../lib/merge_patch';
+import { watchVisible } from '../lib/visible';
+import type { RequestRecord } from '../requests/record';
+import { type ClusterState, Meter, type Rates, type Worker } from './state';
+import { isMachineEvent, machineEventText, placementText, reasonText } from './words';
 
-// The cluster as it is now: one connection for the page, for as long as it is looked at.
+// The cluster as it is now, and its requests where they are asked for: one connection for the page, for as long as
+// it is looked at.
 
 const RETRY_MS = [1000, 2000, 4000, 8000];
 const SILENT_MS = 40_000; // comments come more often
@@ -27,29 +33,11 @@ export interface Move {
   to: string[];
 }
 
-const WORDS: Record<string, string> = {
-  joined: 'joined',
-  lost: 'was lost',
-  removed: 'was removed',
-  draining: 'is being drained',
-  drained: 'is drained',
-  undrained: 'is used again',
-};
-
-const REASONS: Record<string, string> = {
-  moved: 'moved while it ran',
-  worker_lost: 'went on elsewhere: a machine was lost',
-  link_broke: 'went on elsewhere: a link broke',
-  no_token: 'went on elsewhere: its tokens did not come',
-  preempted: 'began anew: others needed its memory',
-  worker_emptied: 'went on elsewhere: a machine is emptied',
-  cache_forgotten: 'began anew: what was cached is gone',
-};
-
 const NOTHING: Rates = { workers: {}, links: {}, tokensPerS: 0 };
 
 class ClusterFeed {
   state = $state.raw<ClusterState | null>(null);
+  requests = $state.raw<Record<string, RequestRecord> | null>(null); // by ID/CHOICE; null: they were not told yet
   rates = $state.raw<Rates>(NOTHING);
   news = $state<News[]>([]); // newest first
   gone = $state.raw<Record<string, Gone>>({});
@@ -59,26 +47,40 @@ class ClusterFeed {
   problem = $state('');
 
   #meter = new Meter();
+  #readers = new Set<{ requests: boolean }>();
+  #following: 'nothing' | 'cluster' | 'requests' = 'nothing';
   #abort: AbortController | null = null;
+  #seen: Record<string, Worker> = {}; // machines as they were last
   #heard = 0; // when something came last
   #told = 0; // when the state last changed
   #next = 0;
   #retries = 0;
 
   // Follows the cluster until what it returns is called.
-  start(): () => void {
-    const watch = (): void => {
-      if (document.hidden) this.#stop();
-      else if (!this.#abort) void this.#follow();
-    };
+  start(more: { requests?: boolean } = {}): () => void {
+    const reader = { requests: more.requests ?? false };
+    this.#readers.add(reader);
     const ticks = setInterval(() => this.#tick(), 1000);
-    document.addEventListener('visibilitychange', watch);
-    watch();
+    const unwatch = watchVisible(() => this.#settle());
     return () => {
       clearInterval(ticks);
-      document.removeEventListener('visibilitychange', watch);
-      this.#stop();
+      unwatch();
+      this.#readers.delete(reader);
+      this.#settle();
     };
+  }
+
+  // Connects as those who read want it, once they have all come and gone: where one page follows another, both are
+  // there for a moment.
+  #settle(): void {
+    queueMicrotask(() => {
+      const wanted = document.hidden || this.#readers.size === 0 ? 'nothing'
+        : [...this.#readers].some((one) => one.requests) ? 'requests' : 'cluster';
+      if (wanted === this.#following) return;
+      this.#following = wanted;
+      this.#stop();
+      if (wanted !== 'nothing') void this.#follow(wanted === 'requests');
+    });
   }
 
   #stop(): void {
@@ -87,7 +89,7 @@ class ClusterFeed {
     this.connected = false;
   }
 
-  async #follow(): Promise<void> {
+  async #follow(requests: boolean): Promise<void> {
     const abort = (this.#abort = new AbortController());
     while (this.#abort === abort) {
       const connection = new AbortController();
@@ -98,7 +100,7 @@ class ClusterFeed {
       this.#heard = performance.now();
       let wait = RETRY_MS[Math.min(this.#retries++, RETRY_MS.length - 1)] as number;
       try {
-        for await (const event of followCluster(app.key, connection.signal)) {
+        for await (const event of followCluster(app.key, requests, connection.signal)) {
           this.#heard = performance.now();
           this.#take(event.name, event.data);
         }
@@ -126,7 +128,7 @@ class ClusterFeed {
 
   #take(name: string, data: string): void {
     if (name === ':') return;
-    const said = JSON.parse(data, (_, value: unknown) => (typeof value === 'string' ? plain(value) : value)) as Record<string, unknown>;
+    const said = parsePlain(data) as Record<string, unknown>;
     if (name === 'cluster') {
       this.#meter.clear();
       this.#retries = 0;
@@ -135,11 +137,15 @@ class ClusterFeed {
       this.#show(said as unknown as ClusterState);
     } else if (name === 'change') {
       if (this.state) this.#show(mergePatch(this.state, said));
+    } else if (name === 'requests') {
+      this.requests = said as unknown as Record<string, RequestRecord>;
+    } else if (name === 'requests_change') {
+      if (this.requests) this.requests = mergePatch(this.requests, said);
     } else if (name === 'placement') {
-      this.#note(name, `Placement ${String(said.epoch)} is in force`);
+      this.#note(name, placementText(said.epoch));
     } else if (name === 'moved') {
       this.#moved(said);
-    } else if (name in WORDS) {
+    } else if (isMachineEvent(name)) {
       this.#worker(name, String(said.worker), String(said.name));
     }
   }
@@ -147,6 +153,7 @@ class ClusterFeed {
   #show(state: ClusterState): void {
     this.#told = performance.now();
     this.state = state;
+    this.#seen = { ...this.#seen, ...state.workers };
     this.#meter.add(state);
     this.rates = this.#meter.rates();
   }
@@ -160,7 +167,7 @@ class ClusterFeed {
   }
 
   #worker(kind: string, id: string, name: string): void {
-    this.#note(kind, `${name} ${WORDS[kind]}`);
+    this.#note(kind, machineEventText(kind, name));
     const worker = this.state?.workers[id];
     if ((kind === 'lost' || kind === 'removed') && worker) {
       this.gone = { ...this.gone, [id]: { worker, how: kind } };
@@ -183,14 +190,19 @@ class ClusterFeed {
     const ids = (list: unknown): string[] => (Array.isArray(list) ? list.map(String) : []);
     const move = { id: ++this.#next, from: ids(said.from), to: ids(said.to) };
     const names = (list: string[]): string => list.map((id) => this.nameOf(id)).join(' → ');
-    const why = REASONS[String(said.reason)] ?? String(said.reason);
+    const why = reasonText(String(said.reason));
     this.#note('moved', `Request ${String(said.request)} ${why}: ${names(move.from)}, now ${names(move.to)}`, false);
     this.moves.push(move);
     setTimeout(() => (this.moves = this.moves.filter((one) => one.id !== move.id)), SHOWN_MS.move);
   }
 
   nameOf(id: string): string {
-    return this.state?.workers[id]?.name ?? this.gone[id]?.worker.name ?? `machine ${id}`;
+    return this.lastSeen(id)?.name ?? `machine ${id}`;
+  }
+
+  // The machine as it is, or was when it was here.
+  lastSeen(id: string): Worker | undefined {
+    return this.state?.workers[id] ?? this.#seen[id];
   }
 
   #note(kind: string, text: string, aloud = true): void {

@@ -211,3 +211,17 @@ export function arrange(workers: Worker[], flows: Record<string, number>, room: 
   drawEdges(flows, layout);
   return layout;
 }
+
+// A line from the coordinator through machines, in the order of a pipeline, and back to it. Those that the picture does
+// not have are left out.
+export function pathThrough(layout: Layout, ids: string[]): string {
+  const spots = ids.flatMap((id) => layout.spots[id] ?? []);
+  const [first, last] = [spots[0], spots.at(-1)];
+  if (!first || !last) return '';
+  const { down, source, sink } = layout;
+  const ends = (spot: Spot): string =>
+    down ? `L${spot.x + spot.w / 2} ${spot.y}V${spot.y + spot.h}` : `L${spot.x} ${spot.y + spot.h / 2}H${spot.x + spot.w}`;
+  const from = down ? `M${first.x + first.w / 2} ${source.y + source.h}` : `M${source.x + source.w} ${first.y + first.h / 2}`;
+  const to = down ? `V${sink.y}` : `H${sink.x}`;
+  return from + spots.map(ends).join('') + to;
+}

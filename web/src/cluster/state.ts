@@ -56,29 +56,6 @@ export interface ClusterState {
   plan?: Plan;
 }
 
-type Json = Record<string, unknown>;
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-// RFC 7396. What is not changed stays the same object.
-export function mergePatch<T>(target: T, patch: unknown): T {
-  if (!isObject(patch)) return patch as T;
-  const merged: Json = isObject(target) ? { ...target } : {};
-  for (const [name, value] of Object.entries(patch)) {
-    if (name === '__proto__') continue;
-    if (value === null) delete merged[name];
-    else merged[name] = mergePatch(merged[name], value);
-  }
-  return merged as T;
-}
-
-// Text from outside without what would turn round or break the text beside it.
-export function plain(text: string): string {
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
-}
-
 export function ends(key: string): [string, string] {
   const [from = '', to = ''] = key.split('>');
   return [from, to];
@@ -140,17 +117,6 @@ export class Meter {
     }
     return rates;
   }
-}
-
-// Three digits, or all before the point.
-export function figure(value: number): string {
-  if (!Number.isFinite(value)) return '–';
-  const digits = value >= 100 || value === 0 ? 0 : value >= 10 ? 1 : 2;
-  return value.toLocaleString('en', { maximumFractionDigits: digits });
-}
-
-export function percent(part: number): string {
-  return `${(100 * part).toLocaleString('en', { maximumFractionDigits: part < 0.1 && part > 0 ? 1 : 0 })} %`;
 }
 
 export function layersText([first, end]: [number, number]): string {

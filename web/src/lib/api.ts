@@ -1,3 +1,4 @@
+import { noteServerTime } from './clock';
 import { eventData, serverEvents, type ServerEvent } from './sse';
 import type { Problem } from './types';
 
@@ -77,6 +78,7 @@ async function ask(path: string, key: string, init: RequestInit = {}): Promise<R
     if (init.signal?.aborted) throw error;
     throw problem('offline', 'The server cannot be reached.');
   }
+  noteServerTime(response.headers.get('date'));
   if (!response.ok) throw await refusal(response);
   return response;
 }
@@ -119,10 +121,10 @@ export async function* streamChat(body: object, key: string, signal: AbortSignal
   throw problem('broken', 'The connection broke off in the middle of the answer.');
 }
 
-// What happens in the cluster, for as long as the connection lasts. It is read by fetch and not by an
-// EventSource, which cannot bring a key.
-export async function* followCluster(key: string, signal: AbortSignal): AsyncGenerator<ServerEvent> {
-  const response = await ask('/helix/events', key, { signal, cache: 'no-store' });
+// What happens in the cluster, and to requests if they are wanted, for as long as the connection lasts. It is read by
+// fetch and not by an EventSource, which cannot bring a key.
+export async function* followCluster(key: string, requests: boolean, signal: AbortSignal): AsyncGenerator<ServerEvent> {
+  const response = await ask(`/helix/events${requests ? '?requests=1' : ''}`, key, { signal, cache: 'no-store' });
   if (!response.body) throw problem('broken', 'The server answered without a text.');
   try {
     yield* serverEvents(response.body);
@@ -130,4 +132,17 @@ export async function* followCluster(key: string, signal: AbortSignal): AsyncGen
     if (signal.aborted) throw error;
   }
   throw problem('offline', 'The connection broke off.');
+}
+
+// What was measured and happened, of the last hours or since a time (seconds since 1970).
+export async function readHistory(key: string, since: number | null, signal: AbortSignal): Promise<string> {
+  const response = await ask(`/helix/history${since === null ? '' : `?since=${since}`}`, key, { signal, cache: 'no-store' });
+  return response.text().catch(() => {
+    throw problem('offline', 'The connection broke off.');
+  });
+}
+
+export async function historyFile(key: string, format: 'json' | 'csv'): Promise<Blob> {
+  const response = await ask(`/helix/history${format === 'csv' ? '?format=csv' : ''}`, key, { cache: 'no-store' });
+  return response.blob();
 }
