@@ -110,7 +110,11 @@ export class StandIn {
     this.requests = []; // bodies of chats
     this.cluster = null; // what /helix/events tells; null: the upstream's own
     this.readers = new Set(); // of it
-    this.key = ''; // that they need
+    this.log = {}; // the last requests, by ID/CHOICE
+    this.logReaders = new Set(); // those of the readers who want to know of requests
+    this.history = null; // what /helix/history tells; null: the upstream's own
+    this.historyAsked = []; // the addresses by which it was asked for
+    this.key = ''; // that all these need
     this.port = 0;
   }
 
@@ -128,6 +132,7 @@ export class StandIn {
 
   async stop() {
     this.readers.clear();
+    this.logReaders.clear();
     this.server.closeAllConnections();
     await new Promise((resolve) => this.server.close(resolve));
   }
@@ -144,21 +149,52 @@ export class StandIn {
   happens(event, data) {
     this.#tell(event, data);
   }
-  #tell(event, data) {
-    for (const one of this.readers) one.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+  showRequests(log) {
+    this.log = structuredClone(log);
+    this.#tell('requests', this.log, this.logReaders);
+  }
+  changeRequests(patch) {
+    merge(this.log, patch);
+    this.#tell('requests_change', patch, this.logReaders);
+  }
+  #tell(event, data, readers = this.readers) {
+    for (const one of readers) one.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
   }
 
-  #follow(response) {
+  #follow(response, wantsRequests) {
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     response.write(`retry: 1000\n\n: hello\n\nevent: cluster\ndata: ${JSON.stringify(this.cluster)}\n\n`);
+    if (wantsRequests) response.write(`event: requests\ndata: ${JSON.stringify(this.log)}\n\n`);
     this.readers.add(response);
-    response.on('close', () => this.readers.delete(response));
+    if (wantsRequests) this.logReaders.add(response);
+    response.on('close', () => {
+      this.readers.delete(response);
+      this.logReaders.delete(response);
+    });
+  }
+
+  #tellHistory(response, query) {
+    const since = Number(query.get('since') ?? -Infinity);
+    const samples = this.history.samples.filter((one) => one[0] > since);
+    if (query.get('format') === 'csv') {
+      response.writeHead(200, { 'content-type': 'text/csv' });
+      return response.end([this.history.columns, ...samples].map((row) => `${row.join(',')}\n`).join(''));
+    }
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ ...this.history, samples, events: this.history.events.filter((one) => one.time > since) }));
   }
 
   #take(request, response, body) {
-    if (request.url === '/helix/events' && this.cluster) {
-      if (this.key && request.headers.authorization !== `Bearer ${this.key}`) return void refuse(response, 401, 'A key is needed.');
-      return void this.#follow(response);
+    const { pathname, searchParams } = new URL(request.url, this.url);
+    const known = !this.key || request.headers.authorization === `Bearer ${this.key}`;
+    if (pathname === '/helix/events' && this.cluster) {
+      if (!known) return void refuse(response, 401, 'A key is needed.');
+      return void this.#follow(response, searchParams.get('requests') === '1');
+    }
+    if (pathname === '/helix/history' && this.history) {
+      this.historyAsked.push(request.url);
+      if (!known) return void refuse(response, 401, 'A key is needed.');
+      return void this.#tellHistory(response, searchParams);
     }
     if (request.url === '/v1/chat/completions') {
       this.requests.push(JSON.parse(body));

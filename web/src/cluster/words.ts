@@ -28,12 +28,6 @@ const REASONS: Record<string, string> = {
   preempted: 'began anew: others needed its memory',
   worker_emptied: 'went on elsewhere: a machine is emptied',
   cache_forgotten: 'began anew: what was cached is gone',
-  asked: 'moved while it ran: somebody asked for it',
-  balance: 'moved while it ran: there was less to do elsewhere',
-  room: 'moved while it ran: its machines had no memory left',
-  drain: 'moved while it ran: a machine is drained',
-  transition: 'moved while it ran: another placement came',
-  handover: 'moved while it ran: others write its answer',
 };
 
 // Why a request got the pipeline that it has.

@@ -24,10 +24,13 @@ export function percent(part: number): string {
 // How long something took or takes.
 export function duration(seconds: number): string {
   if (!Number.isFinite(seconds)) return '–';
+  if (Number.isInteger(seconds) && seconds < 60) return `${seconds} s`;
   if (seconds < 0.0995) return `${figure(1000 * Math.max(0, seconds))} ms`;
-  if (seconds < 99.95) return `${seconds.toLocaleString('en', { maximumFractionDigits: seconds < 10 ? 2 : 1 })} s`;
+  if (seconds < 9.995) return `${seconds.toFixed(2)} s`;
+  if (seconds < 59.95) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  if (whole < 3600) return whole % 60 === 0 ? `${whole / 60} min` : `${Math.floor(whole / 60)} min ${whole % 60} s`;
   const minutes = Math.round(seconds / 60);
-  if (minutes < 60) return `${minutes} min`;
   return minutes % 60 === 0 ? `${minutes / 60} h` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 

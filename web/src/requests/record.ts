@@ -32,7 +32,7 @@ export interface RequestRecord {
   ended_s?: number;
   pipeline?: Stage[];
   attempts?: Attempt[];
-  attempts_left_out?: number;
+  attempts_left_out?: number; // later ones, which are not kept
 }
 
 export type Phase = 'waiting' | 'prefill' | 'decode' | 'stop' | 'length' | 'abort' | 'error' | 'rejected';
@@ -78,6 +78,7 @@ export interface Span {
   from: number;
   to: number;
   open: boolean; // it still goes on
+  unknown?: boolean; // when it ended is not known
   attempt?: number; // the pipeline's place in attempts
   why: string;
 }
@@ -98,9 +99,10 @@ export function spansOf(record: RequestRecord, now: number): { phases: Span[]; p
   if (record.ttft_s !== undefined) add('decode', record.ttft_s, record.ended_s, 'its answer, token by token');
   const pipelines = attempts.map((one, i): Span => {
     const next = attempts[i + 1];
+    const unknown = !next && (record.attempts_left_out ?? 0) > 0;
     return {
-      kind: 'pipeline', from: one.at_s, to: Math.max(one.at_s, next?.at_s ?? end), open: !next && !ended, attempt: i,
-      why: one.reason === 'first' ? 'its first pipeline' : reasonText(one.reason),
+      kind: 'pipeline', from: one.at_s, to: unknown ? one.at_s : Math.max(one.at_s, next?.at_s ?? end), open: !next && !ended && !unknown,
+      unknown, attempt: i, why: one.reason === 'first' ? 'its first pipeline' : reasonText(one.reason),
     };
   });
   return { phases, pipelines, end };
