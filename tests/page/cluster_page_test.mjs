@@ -3,6 +3,7 @@
 // HELIX_KEY.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { check, finish } from './check.mjs';
 import { launch, Visitor } from './browser.mjs';
 
@@ -115,10 +116,13 @@ await check("a browser's own EventSource reads the feed", async () => {
   assert.deepEqual(Object.values(first.workers).map((one) => one.name).sort(), ['w0', 'w1', 'w2']);
 });
 
+const clerk = await new Visitor(browser, base).open('/#/requests');
+
 await check('a worker is killed in the middle of an answer, and nothing of it is seen', async () => {
   await visitor.button('New chat').click();
   await visitor.say(STORY);
   await visitor.midway(30);
+  await clerk.page.locator('.requests .phase').getByText('decode').waitFor();
   process.kill(Number(process.env.HELIX_KILL), 'SIGKILL');
   await visitor.done();
   assert.equal(await visitor.answerText(), story);
@@ -128,6 +132,36 @@ await check('a worker is killed in the middle of an answer, and nothing of it is
 await check('but for those who watch the cluster: they see who was lost', async () => {
   await news('w2 was lost');
   await news(/Placement \d+ is in force/);
+});
+
+await check('the request that went on elsewhere is told of, with its path, and what it took is in the history', async () => {
+  const row = clerk.page.locator('.requests tbody tr').first();
+  await row.getByText('stop').or(row.getByText('length')).waitFor();
+  const { requests } = await (await fetch(`${base}/helix/cluster`)).json();
+  const last = requests.reduce((a, b) => (a.created > b.created ? a : b));
+  await row.locator('a').click();
+  await clerk.page.getByRole('heading', { name: last.id }).waitFor();
+  const moves = clerk.page.getByRole('group', { name: "Table of the request's time" }).getByRole('row').filter({ hasText: /^pipeline/ });
+  assert.equal(await moves.count(), last.attempts.length);
+  assert.ok(last.attempts.length > 1, JSON.stringify(last));
+  await moves.getByText('went on elsewhere: a machine was lost').waitFor();
+  assert.equal((await clerk.page.locator('.picture path.path:not(.other)').getAttribute('d')).match(/L/g).length, last.pipeline.length);
+  await clerk.checkAccess('a request');
+  await clerk.page.screenshot({ path: `${process.env.HELIX_PICTURES}/request-live.png` });
+  await clerk.page.getByRole('link', { name: 'History', exact: true }).click();
+  await clerk.page.locator('.news li').getByText('w2 was lost').waitFor();
+  await clerk.page.locator('.chart').first().waitFor();
+  const told = await (await fetch(`${base}/helix/history`)).json();
+  const answers = told.samples.map((one) => one[told.columns.indexOf('tokens_per_s')]);
+  assert.ok(Math.max(...answers) > 0, String(answers));
+  assert.notEqual(await clerk.page.locator('.plot .line-0').first().getAttribute('d'), '');
+  const [file] = await Promise.all([clerk.page.waitForEvent('download'), clerk.button('CSV').click()]);
+  assert.match(readFileSync(await file.path(), 'utf8'), /^time,tokens_per_s,.*\n\d+/);
+  await clerk.page.screenshot({ path: `${process.env.HELIX_PICTURES}/history-live.png` });
+  await clerk.checkAccess('the history');
+  clerk.checkConsole();
+  clerk.checkOrigins();
+  await clerk.close();
 });
 
 await check('a machine that joins is seen, and one that drains', async () => {

@@ -84,7 +84,8 @@ def main():
                 environment["HELIX_WORKER"] = json.dumps(
                     [binary, "worker", "--join", cluster.base.removeprefix("http://"), "--name", "w3", "--threads", "1",
                      "--memory", str(worker_bytes), "--cache", "none", "--speed", "0.02"])
-                code = run(work, "page_test.mjs", environment) or run(work, "cluster_page_test.mjs", environment)
+                scripts = ["page_test.mjs", "requests_page_test.mjs", "history_page_test.mjs", "cluster_page_test.mjs"]
+                code = next((code for code in (run(work, script, environment) for script in scripts) if code), 0)
                 if code == 0:
                     cluster.check_alive(3)
                 return code
