@@ -27,6 +27,7 @@ await check('a server that has measured nothing yet says so, asked with a key; t
   const dialog = page.getByRole('dialog');
   await dialog.getByLabel('API key').fill('the-key');
   await visitor.button('Use this key').click();
+  await page.mouse.move(1, 1); // off the charts, which show what is under it
   await page.getByText('Nothing has been measured yet').waitFor();
   await page.getByText('Nothing in this time.').waitFor();
   standIn.history.samples.push([end - 2, 10, 20, 1, 0, 1, 0, 0.5, 0.5, 0.04, 0.04, 0.1, 0.5, 3]);
@@ -114,7 +115,11 @@ await check('names from outside run nothing, whatever they say', async () => {
 
 await check('a server that is away is missed, and taken up again; the page that is not looked at asks for nothing', async () => {
   standIn.history = { ...history(300, end), interval_s: 1 };
+  const told = standIn.history;
+  standIn.history = { samples: [], events: [] };
   await page.reload();
+  await page.locator('.banner').getByText('none that a server gives').waitFor();
+  standIn.history = told;
   await chart('Machines').waitFor();
   await standIn.stop();
   await page.locator('.banner').getByText('This is how it was').waitFor();

@@ -41,10 +41,9 @@ class HistoryReader {
       } catch (error) {
         if (abort.signal.aborted) return;
         this.connected = false;
-        if (!(error instanceof ApiProblem)) throw error;
-        this.problem = error.problem.text;
-        if (error.problem.kind === 'offline') app.noteAway();
-        if (error.problem.kind === 'key') {
+        this.problem = error instanceof ApiProblem ? error.problem.text : 'The answer is none that a server gives.';
+        if (error instanceof ApiProblem && error.problem.kind === 'offline') app.noteAway();
+        if (error instanceof ApiProblem && error.problem.kind === 'key') {
           if (!(await app.askForKey())) return;
           wait = 0;
         }
@@ -56,6 +55,7 @@ class HistoryReader {
   async #read(signal: AbortSignal): Promise<void> {
     const since = this.history && lastTime(this.history);
     const newer = parsePlain(await readHistory(app.key, since, signal)) as History;
+    if (!Array.isArray(newer?.samples) || !Array.isArray(newer.columns) || !Array.isArray(newer.events)) throw new TypeError('no history');
     this.history = this.history && since !== null ? addNewer(this.history, newer, since) : newer;
     this.connected = true;
     this.problem = '';
