@@ -52,9 +52,15 @@ def install(work):
     shutil.copy(lock, installed)
 
 
-def run(work, script, environment):
-    print("==", script, flush=True)
-    return subprocess.run(["node", script], cwd=work, check=False, env={**os.environ, **environment}).returncode
+def run(work, environment, *scripts):
+    """Runs these at the same time, and says whether one has failed."""
+    started = [subprocess.Popen(["node", script], cwd=work, env={**os.environ, **environment}, text=True, stdout=subprocess.PIPE)
+               for script in scripts]
+    for script, process in zip(scripts, started):
+        print("==", script, flush=True)
+        for line in process.stdout:
+            print(line, end="", flush=True)
+    return any([process.wait() for process in started])
 
 
 def keyed_server(binary, model, folder):
@@ -84,11 +90,12 @@ def main():
                 environment["HELIX_WORKER"] = json.dumps(
                     [binary, "worker", "--join", cluster.base.removeprefix("http://"), "--name", "w3", "--threads", "1",
                      "--memory", str(worker_bytes), "--cache", "none", "--speed", "0.02"])
-                scripts = ["page_test.mjs", "requests_page_test.mjs", "history_page_test.mjs", "cluster_page_test.mjs"]
-                code = next((code for code in (run(work, script, environment) for script in scripts) if code), 0)
-                if code == 0:
+                failed = (run(work, environment, "page_test.mjs") or
+                          run(work, environment, "requests_page_test.mjs", "history_page_test.mjs") or
+                          run(work, environment, "cluster_page_test.mjs"))
+                if not failed:
                     cluster.check_alive(3)
-                return code
+                return 1 if failed else 0
         finally:
             keyed.terminate()
             keyed.wait(20)
