@@ -189,7 +189,7 @@ export function arrange(workers: Worker[], flows: Record<string, number>, room: 
   const ranks = ranksOf(workers, flows);
   const columns = Math.max(1, ...[...ranks.values()].map((rank) => rank + 1));
   const goesDown = room < 620;
-  const small = workers.length > 12 || (!goesDown && room < columns * 205 + 90);
+  const small = workers.length > 12 || (!goesDown && room < columns * (176 + 48) + 2 * (PAD + END) + 48);
   const h = small ? 84 : 104;
   const fits = Math.floor((room - 2 * (PAD + END + 22)) / columns) - 22;
   const cell = goesDown
