@@ -22,6 +22,9 @@ constexpr double kJudgeWarmup_s = 60;
 // Of our own policy, which plans are served with, in the mean that they are ranked by.
 constexpr double kOwnWeight = 0.6;
 constexpr double kOwnWindow_s = 120;
+// Of one user: so many requests, each after so many times as an answer of mean length takes.
+constexpr double kAloneRequests = 40;
+constexpr double kGapAnswers = 8;
 constexpr double kJudgeWindow_s = 240;  // differences below 3 % are noise in 600 s, too
 
 base::Result<sim::LengthSource> judged_lengths(const PlanSettings& settings) {
@@ -78,6 +81,33 @@ base::Result<plan::Judge> simulation_judge(const PlanSettings& settings, const P
         return plan::Judgement{
             under_own, std::pow(under_own, kOwnWeight) * std::pow(under_published, 1 - kOwnWeight)};
     });
+}
+
+base::Result<std::optional<plan::PlanReport::Alone>> simulate_alone(
+    const PlanSettings& settings, const Problem& problem, const plan::LengthMoments& lengths,
+    const plan::PlanReport& report) {
+    std::optional<plan::PlanReport::Alone> alone;
+    if (!settings.judge || !report.prediction || report.prediction->alone_tpot_s <= 0) return alone;
+    const double answer_s =
+        report.prediction->alone_ttft_s + lengths.output * report.prediction->alone_tpot_s;
+    const double gap_s = kGapAnswers * answer_s;
+    sim::HelixSetup setup = helix_setup(problem, report.placement, report.flows);
+    TRY(setup.lengths, judged_lengths(settings));
+    setup.overheads.lone_decode_doubles = false;  // in the published simulator, not in an engine
+    setup.online.emplace();
+    setup.online->process = sim::ArrivalProcess::gamma;
+    setup.online->burstiness = 0;  // one after another at even times
+    setup.online->tokens_per_s = (lengths.prompt + lengths.output) / gap_s;
+    setup.warmup_s = 0;
+    setup.duration_s = kAloneRequests * gap_s;
+    setup.until_done = true;
+    const auto run = sim::run_helix(setup);
+    if (!run.ok() || run->ttft.count == 0 || run->tpot.count == 0) return alone;
+    alone.emplace();
+    alone->ttft_s = run->ttft.mean;
+    alone->tpot_s = run->tpot.mean;
+    alone->requests = static_cast<std::int64_t>(run->ttft.count);
+    return alone;
 }
 
 plan::Executor threads_executor(int threads) {

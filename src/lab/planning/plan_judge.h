@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "base/result.h"
 #include "lab/planning/plan_session.h"
 #include "lab/problem/problem.h"
@@ -13,6 +15,12 @@ namespace helix::lab {
 // again. Without measured tables always our own. Empty where the settings want no judge. The
 // problem must outlive the judge; it may be called by several threads at once.
 base::Result<plan::Judge> simulation_judge(const PlanSettings& settings, const Problem& problem);
+
+// What one user alone gets of a plan, in the simulator under our own policy; nothing where the
+// settings want no judge, or the plan does not run. lengths: of the requests.
+base::Result<std::optional<plan::PlanReport::Alone>> simulate_alone(
+    const PlanSettings& settings, const Problem& problem, const plan::LengthMoments& lengths,
+    const plan::PlanReport& report);
 
 // Runs task(0) .. task(n - 1) on so many threads; 0 = as many as the machine has.
 plan::Executor threads_executor(int threads);

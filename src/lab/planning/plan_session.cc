@@ -80,7 +80,11 @@ base::Result<plan::PlanReport> PlanSession::plan(const Problem& problem, double 
     if (options.objective != plan::Objective::flow) {
         TRY(options.judge, simulation_judge(settings, problem));
     }
-    return plan::plan(problem.cluster, problem.model, options);
+    TRY(plan::PlanReport report, plan::plan(problem.cluster, problem.model, options));
+    if (options.judge) {
+        TRY(report.alone, simulate_alone(settings, problem, options.performance.lengths, report));
+    }
+    return report;
 }
 
 spec::PlacementFile placement_file(const Problem& problem, const plan::PlanReport& report) {

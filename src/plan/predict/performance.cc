@@ -245,9 +245,9 @@ Estimate PerformanceModel::estimate(std::span<const spec::LayerRange> layers,
         return estimate;
     const Room room = kv_room(*impl_, layers, scratch);
     Solver solver(*impl_, scratch, room);
-    const RoundTrip empty = solver.empty();
-    estimate.empty_ttft_s = empty.prompt_s;
-    estimate.empty_tpot_s = empty.decode_s;
+    const RoundTrip alone = solver.empty();
+    estimate.alone_ttft_s = alone.prompt_s;
+    estimate.alone_tpot_s = alone.decode_s;
     RoundTrip trip;
     PerformanceLimit limit;
     estimate.decode_tokens_per_s = solver.solve(trip, limit);
@@ -269,8 +269,12 @@ Prediction PerformanceModel::predict(std::span<const spec::LayerRange> layers,
         return prediction;
     const LengthMoments& lengths = impl_->options.lengths;
     const Room room = kv_room(*impl_, layers, scratch);
+    Solver solver(*impl_, scratch, room);
+    const RoundTrip alone = solver.empty();
+    prediction.alone_ttft_s = alone.prompt_s;
+    prediction.alone_tpot_s = alone.decode_s;
     RoundTrip trip;
-    const double rate = Solver(*impl_, scratch, room).solve(trip, prediction.limit);
+    const double rate = solver.solve(trip, prediction.limit);
     prediction.decode_tokens_per_s = rate;
     prediction.prompt_tokens_per_s = rate * lengths.prompt / lengths.output;
     prediction.ttft_s = trip.prompt_s;

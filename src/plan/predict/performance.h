@@ -55,8 +55,11 @@ struct PerformanceLimit {
 struct Prediction {
     double decode_tokens_per_s = 0;
     double prompt_tokens_per_s = 0;
-    double ttft_s = 0;              // from admission to the first token, mean
-    double tpot_s = 0;              // between two tokens of an answer, mean
+    double ttft_s = 0;  // from admission to the first token, mean
+    double tpot_s = 0;  // between two tokens of an answer, mean
+    // The same two of a request that has the cluster for itself.
+    double alone_ttft_s = 0;
+    double alone_tpot_s = 0;
     double resident = 0;            // requests that hold KV memory, mean
     double kv_requests = 0;         // how many of them there is memory for
     double depth = 0;               // stages of a request, mean
@@ -70,9 +73,9 @@ struct Estimate {
     double decode_tokens_per_s = 0;
     double ttft_s = 0;
     double tpot_s = 0;
-    // The times of the first token and between the others when the cluster is empty.
-    double empty_ttft_s = 0;
-    double empty_tpot_s = 0;
+    // The times of the first token and between the others of a request that is alone.
+    double alone_ttft_s = 0;
+    double alone_tpot_s = 0;
     double depth = 0;
     std::int32_t scarce_layer = 0;  // the first of those with least KV memory
 };

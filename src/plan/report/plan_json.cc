@@ -122,6 +122,11 @@ std::string plan_to_json(const spec::ClusterSpec& cluster, const spec::ModelSpec
     out["seconds"] = seconds;
     out["limited_by"] = report.min_cut_text;
     if (report.prediction) out["predicted"] = prediction_json(report);
+    if (report.alone) {
+        out["alone"] = {{"ttft_s", report.alone->ttft_s},
+                        {"tpot_s", report.alone->tpot_s},
+                        {"requests", report.alone->requests}};
+    }
     if (report.judged_plans > 0) {
         out["judged"] = {{"decode_tokens_per_s", report.judged_tokens_per_s},
                          {"plans", report.judged_plans}};

@@ -41,6 +41,14 @@ struct PlanReport {
     std::string limit_text;
     double judged_tokens_per_s = 0;  // by PlanOptions::judge; 0 = not judged
     std::int32_t judged_plans = 0;
+    // What one user gets who has the cluster alone: means over requests in the simulator of which
+    // each has ended before the next one comes.
+    struct Alone {
+        double ttft_s = 0;
+        double tpot_s = 0;
+        std::int64_t requests = 0;
+    };
+    std::optional<Alone> alone;  // where plans are judged
     // What is left of the flow after the worst single loss; not looked at in clusters of hundreds.
     Robustness robustness;
     std::vector<Stall> stalls;  // after the loss of each machine, by the default StallRule

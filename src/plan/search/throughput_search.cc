@@ -130,7 +130,7 @@ class Assessor {
     }
 
     double merit(const Estimate& estimate, const LengthMoments& lengths) const {
-        const double answer_s = estimate.empty_ttft_s + lengths.output * estimate.empty_tpot_s;
+        const double answer_s = estimate.alone_ttft_s + lengths.output * estimate.alone_tpot_s;
         switch (options_.objective) {
             case ThroughputObjective::throughput:
                 return estimate.decode_tokens_per_s;

@@ -220,6 +220,12 @@ class Painter {
                 fmt::format("first token after {}, then one every {}; {} requests at a time\n",
                             spec::format_duration(seen.ttft_s), spec::format_duration(seen.tpot_s),
                             few(seen.resident));
+        if (report_.alone) {
+            const double tpot_s = report_.alone->tpot_s;
+            out_ += fmt::format("one user alone: first token after {}, then {:.3g} tokens/s\n",
+                                spec::format_duration(report_.alone->ttft_s),
+                                tpot_s > 0 ? 1 / tpot_s : 0.0);
+        }
         out_ += painted(TextStyle::warning, wrapped("limited by " + report_.limit_text)) + "\n\n";
     }
 

@@ -1,0 +1,71 @@
+// Plans with the simulator as judge.
+
+#include "lab/planning/plan_session.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "own_folder.h"
+
+namespace helix::lab::plan_session_test {
+namespace {
+
+class PlanSessionTest : public OwnFolder {
+  protected:
+    base::Result<Problem> problem(const std::string& cluster) {
+        source_.cluster = folder_ + "/cluster.toml";
+        source_.model = "llama3-8b";
+        std::ofstream(source_.cluster) << cluster;
+        return load_problem(source_);
+    }
+    // Each look at the clock takes a tenth of a second.
+    plan::PlanReport plan(const Problem& problem) {
+        const PlanSession session{source_,
+                                  settings_,
+                                  [this] { return 0.1 * ++looks_; },
+                                  [] { return false; },
+                                  [](const plan::PlanProgress&) {},
+                                  5};
+        auto report = session.plan(problem, session.budget_s, nullptr);
+        EXPECT_TRUE(report.ok()) << report.error().message;
+        return std::move(report).value();
+    }
+    ProblemSource source_;
+    PlanSettings settings_;
+    int looks_ = 0;
+};
+
+constexpr const char* kOne = R"(name = "one"
+[[machines]]
+name = "only"
+type = "RTX 4090"
+[links]
+default = {bandwidth = "10 Gbit/s", latency = "50 us"}
+)";
+
+// Alone, a request's tokens take what the layers take with one row, and little besides; among
+// others they take longer.
+TEST_F(PlanSessionTest, SaysWhatOneUserAloneGets) {
+    const auto one = problem(kOne);
+    ASSERT_TRUE(one.ok()) << one.error().message;
+    const plan::PlanReport report = plan(*one);
+    ASSERT_TRUE(report.alone);
+    const double layers_s = one->model.n_layers * one->costs().layer_s(one->cluster.nodes[0], 1, 0);
+    EXPECT_GE(report.alone->tpot_s, layers_s);
+    EXPECT_LT(report.alone->tpot_s, 1.2 * layers_s);
+    EXPECT_GE(report.alone->requests, 20);
+    EXPECT_GT(report.alone->ttft_s, layers_s);
+    EXPECT_LT(report.alone->ttft_s, report.prediction->ttft_s);
+    EXPECT_LT(report.alone->tpot_s, report.prediction->tpot_s);
+}
+
+TEST_F(PlanSessionTest, WithoutAJudgeItSaysNothingOfOneUser) {
+    settings_.judge = false;
+    const auto one = problem(kOne);
+    ASSERT_TRUE(one.ok()) << one.error().message;
+    EXPECT_FALSE(plan(*one).alone);
+}
+
+}  // namespace
+}  // namespace helix::lab::plan_session_test
