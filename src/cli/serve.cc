@@ -508,6 +508,20 @@ void add_draft_options(CLI::App& command, ServeArguments& a) {
     command.add_option("--draft-threads", a.draft_threads, "of the draft model [all cores]");
 }
 
+void add_model_options(CLI::App& command, ServeArguments& a) {
+    command
+        .add_option("--model,model", a.model,
+                    "a GGUF file, a folder of safetensors with config.json and tokenizer.json, or "
+                    "OWNER/REPO:TAG of a hub, which is pulled when it is not there")
+        ->required();
+    command.add_option(
+        "--quantize", a.weights.quantize,
+        "q8_0 or q4_0: what a folder's matrices become when they are loaded [as they are]");
+    command.add_option("--name,--served-model-name", a.model_names,
+                       "the model's name in the API; others after it are names that it has, too "
+                       "[from the file]");
+}
+
 }  // namespace
 
 void add_serve(App& app) {
@@ -515,14 +529,7 @@ void add_serve(App& app) {
         app.parser.add_subcommand("serve", "Serves a model over the OpenAI API; workers may join");
     auto arguments = std::make_shared<ServeArguments>();
     ServeArguments& a = *arguments;
-    command
-        ->add_option("--model,model", a.model,
-                     "a GGUF file, a folder of safetensors with config.json and tokenizer.json, or "
-                     "OWNER/REPO:TAG of a hub, which is pulled when it is not there")
-        ->required();
-    command->add_option(
-        "--quantize", a.weights.quantize,
-        "q8_0 or q4_0: what a folder's matrices become when they are loaded [as they are]");
+    add_model_options(*command, a);
     command->add_option("--listen", a.listen, "HOST:PORT of the API")->capture_default_str();
     command->add_option("--cluster-listen", a.cluster_listen,
                         "HOST:PORT that workers connect to [the API's host, any free port]");
@@ -539,9 +546,6 @@ void add_serve(App& app) {
         ->capture_default_str();
     command->add_option("--min-workers", a.min_workers, "place the model once so many have joined")
         ->capture_default_str();
-    command->add_option("--name,--served-model-name", a.model_names,
-                        "the model's name in the API; others after it are names that it has, too "
-                        "[from the file]");
     command->add_option("--key", a.key, "the coordinator's key file, made by 'helix key new'");
     command->add_flag("--insecure", a.insecure, "let workers join over a network without keys");
     add_access_options(*command, a.access);

@@ -86,8 +86,9 @@ base::Result<plan::Judge> simulation_judge(const PlanSettings& settings, const P
 base::Result<std::optional<plan::PlanReport::Alone>> simulate_alone(
     const PlanSettings& settings, const Problem& problem, const plan::LengthMoments& lengths,
     const plan::PlanReport& report) {
-    std::optional<plan::PlanReport::Alone> alone;
-    if (!settings.judge || !report.prediction || report.prediction->alone_tpot_s <= 0) return alone;
+    const std::optional<plan::PlanReport::Alone> nothing;
+    if (!settings.judge || !report.prediction || report.prediction->alone_tpot_s <= 0)
+        return nothing;
     const double answer_s =
         report.prediction->alone_ttft_s + lengths.output * report.prediction->alone_tpot_s;
     const double gap_s = kGapAnswers * answer_s;
@@ -102,12 +103,9 @@ base::Result<std::optional<plan::PlanReport::Alone>> simulate_alone(
     setup.duration_s = kAloneRequests * gap_s;
     setup.until_done = true;
     const auto run = sim::run_helix(setup);
-    if (!run.ok() || run->ttft.count == 0 || run->tpot.count == 0) return alone;
-    alone.emplace();
-    alone->ttft_s = run->ttft.mean;
-    alone->tpot_s = run->tpot.mean;
-    alone->requests = static_cast<std::int64_t>(run->ttft.count);
-    return alone;
+    if (!run.ok() || run->ttft.count == 0 || run->tpot.count == 0) return nothing;
+    return std::optional(plan::PlanReport::Alone{run->ttft.mean, run->tpot.mean,
+                                                 static_cast<std::int64_t>(run->ttft.count)});
 }
 
 plan::Executor threads_executor(int threads) {
