@@ -11,12 +11,12 @@ mkdir -p "$2"
 out=$(realpath "$2")
 
 # The tools of Debian write beside the folder that they are called in, so that is one of its own.
-rm -rf "$out/work" "$out"/helix*.deb "$out"/helix_*.buildinfo "$out"/helix_*.changes
-mkdir "$out/work"
-cp -r debian "$out/work/debian"
-(cd "$out/work" && HELIX_BUILD=$built dpkg-buildpackage --build=binary --no-sign --no-pre-clean) >"$out/package.log" 2>&1 || {
+rm -rf "$out/staging" "$out"/helix*.deb "$out"/helix_*.buildinfo "$out"/helix_*.changes
+mkdir "$out/staging"
+cp -r debian "$out/staging/debian"
+(cd "$out/staging" && HELIX_BUILD=$built dpkg-buildpackage --build=binary --no-sign --no-pre-clean) >"$out/package.log" 2>&1 || {
     tail -30 "$out/package.log" >&2
     exit 1
 }
-rm -rf "$out/work"
+rm -rf "$out/staging"
 ls "$out"/helix*.deb

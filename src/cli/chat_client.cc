@@ -15,14 +15,6 @@ namespace {
 constexpr std::chrono::milliseconds kStopsWithin{100};
 constexpr std::size_t kMostErrorBytes = 1U << 16U;
 
-std::string message_of(const nlohmann::json& body) {
-    const nlohmann::json::json_pointer message("/error/message");
-    if (body.is_object() && body.contains(message) && body[message].is_string()) {
-        return body[message].get<std::string>();
-    }
-    return "";
-}
-
 // An answer as it comes, event by event.
 class AnswerReader {
   public:
@@ -43,7 +35,8 @@ class AnswerReader {
     // stopped: by us, so that it has no end.
     base::Result<ChatAnswer> answer(const std::string& url, bool stopped) {
         if (status_ != 0 && status_ / 100 != 2) {
-            std::string message = message_of(spec::bounded_json_or_discarded(error_body_));
+            std::string message =
+                ServerClient::error_message(spec::bounded_json_or_discarded(error_body_));
             if (message.empty()) message = fmt::format("answered with {}", status_);
             if (status_ == 401) message += " Give a key with --api-key or HELIX_API_KEY.";
             return base::invalid(fmt::format("{}: {}", url, base::escaped(message)));
@@ -72,7 +65,8 @@ class AnswerReader {
         }
         const nlohmann::json said = spec::bounded_json_or_discarded(data);
         if (!said.is_object()) return;
-        if (const std::string message = message_of(said); !message.empty()) failed_ = message;
+        if (const std::string message = ServerClient::error_message(said); !message.empty())
+            failed_ = message;
         usage(said);
         const nlohmann::json::json_pointer choice("/choices/0");
         if (!said.contains(choice) || !said[choice].is_object()) return;

@@ -1,9 +1,7 @@
 #include "cli/local_server.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,14 +13,13 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "base/child_signals.h"
 #include "base/escape.h"
+#include "base/spawn.h"
 #include "net/http_client.h"
-
-extern char** environ;
 
 namespace helix::cli {
 namespace {
@@ -62,32 +59,6 @@ base::Result<std::string> log_file() {
     return name;
 }
 
-// With all that it writes in the log, in a process group of its own: what ends us from the
-// terminal is for us to pass on.
-base::Result<pid_t> spawn(const std::vector<std::string>& command, const std::string& log) {
-    std::vector<char*> words;
-    for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-    words.push_back(nullptr);
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(), O_WRONLY | O_APPEND, 0);
-    posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    const short signals = base::set_child_signals(attributes);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes, static_cast<short>(POSIX_SPAWN_SETPGROUP | signals));
-    pid_t pid = 0;
-    errno = posix_spawn(&pid, words[0], &files, &attributes, words.data(), environ);
-    const base::Error error = failed(command[0]);
-    const bool started = errno == 0;
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&files);
-    if (!started) return error;
-    return pid;
-}
-
 // 200: it serves; 0: it does not listen yet.
 int health(net::HttpClient& client) {
     net::HttpCall call;
@@ -120,7 +91,7 @@ base::Result<std::unique_ptr<LocalServer>> LocalServer::start_once(
     if (error) return base::Error{base::Errc::io, "/proc/self/exe: " + error.message()};
     std::vector<std::string> command{self, "serve", "--listen", address, "--end-with-parent"};
     command.insert(command.end(), arguments.begin(), arguments.end());
-    TRY(const pid_t pid, spawn(command, log));
+    TRY(const pid_t pid, base::spawn({std::move(command), {}, log}));
     std::unique_ptr<LocalServer> server(new LocalServer(pid, "http://" + address, log));
     TRY(net::HttpTarget target, net::parse_http_url(server->url_));
     TRY(const auto client, net::HttpClient::create(std::move(target)));

@@ -49,14 +49,19 @@ base::Result<nlohmann::json> ServerClient::ask(const std::string& method, const 
     nlohmann::json body = spec::bounded_json_or_discarded(answer->body);
     if (answer->status / 100 == 2 && body.is_object()) return body;
     std::string message = fmt::format("answered with {}", answer->status);
-    if (const auto said = nlohmann::json::json_pointer("/error/message");
-        body.is_object() && body.contains(said) && body[said].is_string()) {
-        message = body[said].get<std::string>();
-    }
+    if (const std::string said = error_message(body); !said.empty()) message = said;
     if (answer->status == 401) {
         message += " Give a key with --admin-key-file or --api-key.";
     }
     return base::invalid(fmt::format("{}: {}", url_, base::escaped(message)));
+}
+
+std::string ServerClient::error_message(const nlohmann::json& body) {
+    const nlohmann::json::json_pointer message("/error/message");
+    if (body.is_object() && body.contains(message) && body[message].is_string()) {
+        return body[message].get<std::string>();
+    }
+    return "";
 }
 
 std::string ServerClient::encoded(const std::string& text) {

@@ -29,6 +29,8 @@ class ServerClient {
     net::HttpClient& http() { return *http_; }
     net::HttpHeaders headers() const;
 
+    // What an answer says of an error; "" when it says nothing.
+    static std::string error_message(const nlohmann::json& body);
     // text as a part of a path.
     static std::string encoded(const std::string& text);
 

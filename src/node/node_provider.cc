@@ -1,7 +1,6 @@
 #include "node/node_provider.h"
 
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/child_signals.h"
+#include "base/spawn.h"
 
 namespace helix::node {
 namespace {
@@ -25,32 +24,6 @@ constexpr auto kStopTime = std::chrono::seconds(10);  // between SIGTERM and SIG
 
 base::Error unavailable(std::string message) {
     return {base::Errc::unavailable, std::move(message)};
-}
-
-// Starts the command in a process group of its own, with no signal blocked. The variables are added
-// to ours.
-base::Result<pid_t> spawn(const std::vector<std::string>& command,
-                          const std::vector<std::string>& variables) {
-    std::vector<char*> arguments;
-    for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
-    std::vector<char*> environment;
-    for (char** one = environ; *one != nullptr; ++one) environment.push_back(*one);
-    for (const std::string& one : variables) environment.push_back(const_cast<char*>(one.c_str()));
-    environment.push_back(nullptr);
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    const short signals = base::set_child_signals(attributes);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes, static_cast<short>(POSIX_SPAWN_SETPGROUP | signals));
-    pid_t pid = 0;
-    const int failed = posix_spawnp(&pid, arguments[0], nullptr, &attributes, arguments.data(),
-                                    environment.data());
-    posix_spawnattr_destroy(&attributes);
-    if (failed != 0) {
-        return unavailable(fmt::format("{}: {}", command[0], std::strerror(failed)));
-    }
-    return pid;
 }
 
 // Whether the process has ended by then; sets its status if it has.
@@ -89,7 +62,7 @@ class LocalProvider final : public NodeProvider {
     base::Status start(const std::string& name) override {
         std::vector<std::string> command = {program_, "worker", "--join", join_, "--name", name};
         command.insert(command.end(), arguments_.begin(), arguments_.end());
-        TRY(const pid_t pid, spawn(command, {}));
+        TRY(const pid_t pid, base::spawn({command, {}, {}}));
         running_[name] = pid;
         return base::Ok{};
     }
@@ -132,7 +105,8 @@ class CommandProvider final : public NodeProvider {
     base::Status run(const std::string& verb, const std::string& name) const {
         const std::string line = command_ + " \"$@\"";
         TRY(const pid_t pid,
-            spawn({"/bin/sh", "-c", line, "helix", verb, name}, {"HELIX_JOIN=" + join_}));
+            base::spawn(
+                {{"/bin/sh", "-c", line, "helix", verb, name}, {"HELIX_JOIN=" + join_}, {}}));
         const std::string what = fmt::format("'{} {} {}'", command_, verb, name);
         int status = 0;
         if (!wait_until(pid, Clock::now() + std::chrono::seconds(timeout_s_), status)) {
