@@ -226,6 +226,29 @@ TEST_P(AttentionOp, NothingIsWrittenOutsideThePage) {
     }
 }
 
+// However little there is to do, so that a row has the same bits alone and in a large batch. The
+// second position weighs e^-87 - e^-87.3, which is below the least normal number.
+TEST_P(AttentionOp, AWeightBelowTheLeastNormalNumberIsZero) {
+    const Case c{1, 1, 16, 16, 2};
+    const ops::KvLayout layout{GetParam(), c.n_kv_heads, c.head_dim, c.block_size};
+    const std::vector<float> keys[] = {std::vector<float>(16, 0.0F), std::vector<float>(16, -1.0F)};
+    const std::vector<float> values[] = {std::vector<float>(16, 0.0F),
+                                         std::vector<float>(16, 1e4F)};
+    const std::vector<float> q(16, 21.75F);  // times 16 keys of -1, over the root of 16: -87
+    ThreadPool pool(2);
+    for (const ops::Isa isa : machine_isas()) {
+        Sequence s;
+        s.pages.emplace_back(static_cast<std::size_t>(layout.page_bytes()), std::byte{0});
+        for (int p = 0; p < 2; ++p) {
+            ops::kv_store(ops::kernels(isa), layout, 0, keys[p].data(), values[p].data(), p,
+                          s.pages[0].data());
+        }
+        s.table.push_back(s.pages[0].data());
+        EXPECT_EQ(attend(isa, pool, layout, c, s, q, 1, 1), std::vector<float>(16, 0.0F))
+            << ops::to_string(isa);
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(KvTypes, AttentionOp,
                          testing::Values(ops::KvType::f16, ops::KvType::bf16, ops::KvType::f32,
                                          ops::KvType::q8),

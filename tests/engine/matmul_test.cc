@@ -241,6 +241,21 @@ TEST(MatmulExtremes, NoIntegerSumOverflows) {
     }
 }
 
+// However little there is to do, so that a row has the same bits alone and in a large batch.
+TEST(MatmulExtremes, AProductBelowTheLeastNormalNumberIsZero) {
+    ThreadPool pool(2);
+    StoredMatrix w;
+    w.values.assign(16 * 32, 1e-20F);
+    w.bytes.resize(w.values.size() * sizeof(float));
+    std::memcpy(w.bytes.data(), w.values.data(), w.bytes.size());
+    const ops::PackedMatrix matrix = packed(TensorType::f32, {16, 32, 1}, w, pool);
+    const std::vector<float> x(32, 1e-20F);
+    for (const ops::Isa isa : machine_isas()) {
+        EXPECT_EQ(product(isa, pool, matrix, x.data(), 1), std::vector<float>(16, 0.0F))
+            << to_string(isa);
+    }
+}
+
 // Large enough for huge pages, small enough to share one.
 TEST(PackedMatrix, MatricesOfOneMemoryLieOneAfterTheOtherAndGoAlone) {
     constexpr Shape kShape{512, 512, 3};

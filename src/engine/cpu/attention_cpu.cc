@@ -62,15 +62,16 @@ void PagedAttention::run(const Kernels& kernels, ThreadPool& pool, const KvLayou
         }
     }
     const auto attend = kernel_for(kernels, layout.type);
-    const auto one = [&](std::int64_t i) { attend(tasks_[static_cast<std::size_t>(i)]); };
+    const auto one = [&](std::int64_t i, int) { attend(tasks_[static_cast<std::size_t>(i)]); };
     const auto count = static_cast<std::int64_t>(tasks_.size());
     constexpr std::int64_t kSharedWork = 64 << 10;  // multiplications worth waking the others for
     if (count * group * layout.head_dim * longest < kSharedWork) {
-        for (std::int64_t i = 0; i < count; ++i) one(i);
+        pool.run_alone(count, one);
     } else {
         CHECK(pool.ranks() == layout.ranks);
         const std::int64_t each = count / layout.ranks;
-        pool.run_ranks(each, [&](int rank, std::int64_t i, int) { one(rank * each + i); });
+        pool.run_ranks(each,
+                       [&](int rank, std::int64_t i, int thread) { one(rank * each + i, thread); });
     }
 }
 

@@ -55,7 +55,7 @@ void MatmulRows::quantise(const Kernels& kernels, ThreadPool& pool) {
         kernels.quantise_row(input_.floats + row * cols_, cols_, blocks_.data() + row * row_blocks);
     };
     if (input_.rows * cols_ < kSharedWork) {
-        for (std::int64_t row = 0; row < input_.rows; ++row) one(row, 0);
+        pool.run_alone(input_.rows, one);
     } else {
         pool.run(input_.rows, one);
     }
@@ -101,7 +101,7 @@ void matmul(const Kernels& kernels, ThreadPool& pool, MatmulRows& rows,
         }
     };
     if (!shared) {
-        run(0, 0, panels);
+        pool.run_alone(1, [&](std::int64_t, int) { run(0, 0, panels); });
         return;
     }
     // Multiples of four panels: what the float kernels take at a time.

@@ -40,8 +40,7 @@ class ThreadPool {
     template <typename Task>
     void run(std::int64_t count, Task&& task) {
         if (size() == 1 || count <= 1) {
-            const FlushedSubnormals flushed;
-            for (std::int64_t i = 0; i < count; ++i) task(i, 0);
+            run_alone(count, task);
             return;
         }
         run_shared(
@@ -50,6 +49,14 @@ class ThreadPool {
                 (*static_cast<std::remove_reference_t<Task>*>(context))(i, thread);
             },
             const_cast<void*>(static_cast<const void*>(&task)));
+    }
+
+    // As run(), but by the caller alone: for work so small that waking the others would take
+    // longer.
+    template <typename Task>
+    void run_alone(std::int64_t count, Task&& task) {
+        const FlushedSubnormals flushed;
+        for (std::int64_t i = 0; i < count; ++i) task(i, 0);
     }
 
     // Calls task(rank, index, thread) once for every rank and every index in [0, count), on a
