@@ -30,13 +30,14 @@ constexpr std::int64_t kMostPartialBytes = 128 << 20;
 struct AttentionSizes {
     std::int64_t most_queries;  // of a workgroup, up to 16
     std::int64_t ahead;         // elements that a lane reads before it adds the first: 4, 8 or 16
+    std::int64_t ahead_of_one;  // and of a single row of each sequence: up to 32
     // Workgroups that keep it busy: with fewer, chunks are taken apart, as far as there is room for
     // their sums.
     std::int64_t enough_groups;
 };
-constexpr AttentionSizes kCardSizes{16, 16, 512};
+constexpr AttentionSizes kCardSizes{16, 16, 32, 512};
 // The larger they are the longer is the program, which a device of software is long in compiling.
-constexpr AttentionSizes kSoftwareSizes{8, 4, 256};
+constexpr AttentionSizes kSoftwareSizes{8, 4, 4, 256};
 
 // As Row, Tile and Params of attention_common.glsl.
 struct AttentionRow {
@@ -51,6 +52,8 @@ struct AttentionPush {
     std::uint32_t n_heads, group, head_dim, block_size, positions, dims, head_keys, head_values,
         values, chunks;
     float scale;
+    std::uint32_t unused;
+    VkDeviceAddress blocks;
 };
 
 // The greatest power of two that is no more than n, and 1 where there is none.
@@ -101,12 +104,15 @@ AttentionLanes lanes_of(const ops::KvLayout& layout, AttentionQueries queries,
         lanes.value_parts *= 2;
     const std::int64_t words_of_lane = words * lanes.value_parts / kChunk;
     lanes.value_words = many ? std::min(floor_power(words_of_lane), 4 / elements) : 1;
+    const bool one_row = queries.rows == 1;
+    const std::int64_t all_ahead = one_row ? sizes.ahead_of_one : sizes.ahead;
     const auto ahead = [&](std::int64_t most, std::int64_t words_at_once) {
-        return std::max<std::int64_t>(4, std::min(most, sizes.ahead / words_at_once));
+        return std::max<std::int64_t>(4, std::min(most, all_ahead / words_at_once));
     };
-    lanes.keys_ahead = ahead(sizes.ahead, lanes.score_parts / lanes.together);
-    // Those that are read together lie in one page.
-    lanes.values_ahead = ahead(lowest_power(layout.block_size), lanes.value_words);
+    lanes.keys_ahead = ahead(all_ahead, lanes.score_parts / lanes.together);
+    // Of several rows those that are read together lie in one page.
+    lanes.values_ahead =
+        ahead(one_row ? all_ahead : lowest_power(layout.block_size), lanes.value_words);
     return lanes;
 }
 
@@ -138,6 +144,14 @@ AttentionRows rows_of(VulkanCommands::Operator& record, const ops::Attention& op
         table += s.pages.size() * sizeof(VkDeviceAddress);
     }
     return of;
+}
+
+// Whether they are rows 0, 1, ... of what is attended with.
+bool are_all_rows(const AttentionRows& of) {
+    for (std::size_t i = 0; i < of.rows.size(); ++i) {
+        if (of.rows[i].row != i) return false;
+    }
+    return true;
 }
 
 // That the rows of a tile attend to together, up to the next power of two: so steps that follow
@@ -228,9 +242,15 @@ void VulkanDevice::attention(const ops::Attention& op) {
     dispatch_tiles(record, push, {parts, tiles, split ? chunks : 0}, layout, queries,
                    lanes_of(layout, queries, sizes), context_->unpacks_halves());
     if (!split) return;
+    const std::int64_t width = std::int64_t{op.n_heads} * layout.head_dim;
+    // The next product reads all rows of the result, so all have to be made here.
+    if (layout.head_dim % 32 == 0 && are_all_rows(of))
+        push.blocks = quantised_room_of_next(n * width, width);
+    const std::uint32_t constants[] = {push.blocks != 0 ? 1U : 0U};
     record.barrier();
     record.dispatch(shaders::attention_combine, push,
-                    {op.n_heads, n, (layout.head_dim + kChunk - 1) / kChunk});
+                    {op.n_heads, n, (layout.head_dim + kChunk - 1) / kChunk}, constants);
+    if (push.blocks != 0) note_quantised(op.out, n * width);
 }
 
 }  // namespace helix::engine

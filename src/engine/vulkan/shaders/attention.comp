@@ -1,6 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_buffer_reference_uvec2 : require
 // Causal attention (docs/numerics.md has the order of its sums). A workgroup has some queries that share what is read
 // of keys and values: kHeads heads of a KV head's group in kRows rows of a sequence that follow each other. It goes
 // along the chunks of positions; or, where kSplit, takes one of them and leaves its sums to attention_combine.comp.
@@ -26,7 +27,7 @@ layout(constant_id = 5) const uint kTogether = 1;
 layout(constant_id = 6) const uint kValueParts = 1;
 // Words of values that a lane adds up at once.
 layout(constant_id = 7) const uint kValueWords = 1;
-// Dimensions of keys, and positions of values, that are read before the first is added: 4, 8 or 16.
+// Dimensions of keys, and positions of values, that are read before the first is added: 4, 8, 16 or 32.
 layout(constant_id = 8) const uint kKeysAhead = 4;
 layout(constant_id = 9) const uint kValuesAhead = 4;
 // 1: the device itself turns halves into floats, exactly; 0: half_to_float() does.
@@ -46,7 +47,7 @@ const uint kQuarter = kChunkPositions / 4;
 
 // Arrays of a lane are as long as the largest that any constants make: glslang takes two whose sizes are made of
 // specialisation constants for different types.
-const uint kMostAhead = 16;
+const uint kMostAhead = 32;
 const uint kMostScores = 16;   // kScored
 const uint kMostParts = 4;
 const uint kMostElements = 4;  // kValueWords * kElements
@@ -58,6 +59,11 @@ const uint kMostQueryFours = kMaxHeadDim / 2;
 shared vec4 query[kMostQueryFours];
 shared vec4 weights[kQueries * kQuarter];  // [query][position]
 shared float lane_results[kQueries * 16];
+
+// With one row of a sequence: of each position of the chunk, the address of its page and which word of that is the first
+// of its values. Pages are looked up once then, side by side, and values of several pages are under way together.
+const bool kOneRow = kRows == 1;
+shared uvec4 value_places[kChunkPositions];
 
 // What a query attends to of the chunk: positions [begin, end) of it. begin == end: nothing.
 struct Span {
@@ -291,6 +297,14 @@ void add_chunk(Place at, uint q) {
     totals[q] = Softmax(top, add_next(total.sum, chunk.sum, factors[q]));
 }
 
+void find_values(Place at, uint position) {
+    Words page;
+    uint in_block;
+    find_position(at, position, page, in_block);
+    const uint first = params.values + at.kv_head * params.head_values + in_block * (params.dims / kElements);
+    value_places[position] = uvec4(uvec2(page), first, 0);
+}
+
 // Fills weights, times the scales of the values, and what is shared of each query.
 void weigh_chunk(Place at, uint lane) {
     float scores[kMostScores];
@@ -318,6 +332,7 @@ void weigh_chunk(Place at, uint lane) {
     }
     add_weights(lane);
     if (lane < kQueries) add_chunk(at, lane);
+    if (kOneRow) find_values(at, lane);
     if (kType == kQ8) {
         [[unroll]] for (uint i = 0; i < kScoreParts; ++i) {
             Words page;
@@ -396,6 +411,27 @@ void add_position(ValueRun run, uint p, uint word, uint first, inout float sums[
     }
 }
 
+// kValuesAhead positions from p on, a multiple of 4; those of `span` are added.
+void add_placed(Span span, uint p, uint word, uint first, inout float sums[kMostValues]) {
+    uint words[kMostAhead][kMostParts];
+    [[unroll]] for (uint i = 0; i < kValuesAhead; ++i) {
+        const uvec4 place = value_places[p + i];
+        Words page = Words(place.xy);
+        [[unroll]] for (uint k = 0; k < kValueWords; ++k)
+            words[i][k] = page.v[place.z + min(value_word(word, k), value_words() - 1)];
+    }
+    [[unroll]] for (uint i = 0; i < kValuesAhead; i += 4) {
+        vec4 four[kMostQueries];
+        [[unroll]] for (uint j = 0; j < kValueQueries; ++j) four[j] = weights[(first + j) * kQuarter + (p + i) / 4];
+        [[unroll]] for (uint k = 0; k < 4; ++k) {
+            if (p + i + k < span.begin || p + i + k >= span.end) continue;
+            float values[kMostElements];
+            values_of(words[i + k], values);
+            [[unroll]] for (uint j = 0; j < kValueQueries; ++j) add_weighted(values, four[j][k], j, sums);
+        }
+    }
+}
+
 // Positions of the chunk that every query which is used attends to.
 Span span_of_all(Place at) {
     Span all = Span(0, kChunkPositions);
@@ -410,6 +446,11 @@ void add_values(Place at, Span all, uint word, uint first, out float sums[kMostV
     [[unroll]] for (uint i = 0; i < kValueWords * kElements * kValueQueries; ++i) sums[i] = 0.0;
     const uint end = min(at.end - at.first, kChunkPositions);
     uint p = max(at.begin, at.first) - at.first;
+    if (kOneRow) {
+        const Span span = Span(p, end);
+        for (p = p / kValuesAhead * kValuesAhead; p < end; p += kValuesAhead) add_placed(span, p, word, first, sums);
+        return;
+    }
     uint block = (at.first + p) / params.block_size;
     uint in_block = (at.first + p) % params.block_size;
     ValueRun run;

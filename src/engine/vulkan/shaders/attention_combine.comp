@@ -6,12 +6,16 @@
 // lanes find it side by side, one chunk each. The values alone are added up one chunk after the other.
 #include "attention_common.glsl"
 
+// Whether the result is made as int8, too: then head_dim is a multiple of 32.
+layout(constant_id = 0) const uint kQuantises = 0;
+
 const uint kAhead = 16;  // chunks whose values are read before the first of them is added
 
 // Of the chunks so far and of those that lanes have: the largest score up to each.
 shared float tops[kChunkPositions];
 // Of each lane's chunk: its two factors and its sum of weights.
 shared vec3 steps[kChunkPositions];
+shared uvec4 made[kChunkPositions / 4];  // the bits of the result
 
 // The largest of `before` and of the tops up to the lane's own, for `count` lanes that have one.
 void find_tops_so_far(uint lane, uint count, float before, float own) {
@@ -68,7 +72,15 @@ void main() {
         }
         barrier();  // steps are written again
     }
-    if (d >= params.head_dim) return;
     precise const float result = values * div(1.0, sum);
-    params.out_.v[(row.row * params.n_heads + gl_WorkGroupID.x) * params.head_dim + d] = result;
+    const uint head = (row.row * params.n_heads + gl_WorkGroupID.x) * params.head_dim;
+    if (d < params.head_dim) params.out_.v[head + d] = result;
+    if (kQuantises == 0) return;
+    made[lane / 4][lane % 4] = floatBitsToUint(result);
+    barrier();
+    const uint begin = gl_WorkGroupID.z * kChunkPositions + 32 * lane;  // of the lane's block
+    if (lane >= kChunkPositions / 32 || begin >= params.head_dim) return;
+    uvec4 of_block[8];
+    [[unroll]] for (uint k = 0; k < 8; ++k) of_block[k] = made[8 * lane + k];
+    quantise(of_block, params.blocks, (head + begin) / 32);
 }

@@ -1,5 +1,6 @@
 #extension GL_EXT_buffer_reference : require
 #include "numerics.glsl"
+#include "quantise.glsl"
 
 // Positions of a chunk, and lanes of a workgroup: one for each.
 const uint kChunkPositions = 128;
@@ -55,6 +56,7 @@ layout(push_constant, std430) uniform Params {
     uint values;       // words before a page's values
     uint chunks;       // that partials have room for
     float scale;
+    Blocks blocks;  // of out_ as int8, where attention_combine.comp is to make them
 } params;
 
 uint partial_at(uint row, uint head, uint chunk) {
