@@ -1,5 +1,7 @@
 #include <atomic>
 #include <initializer_list>
+#include <span>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -25,23 +27,54 @@ VulkanBlock::~VulkanBlock() {
     vkFreeMemory(context_.device(), memory, nullptr);  // and unmaps it
 }
 
-// The first type that has the most of what is wished.
-std::int32_t VulkanContext::memory_type(std::uint32_t allowed, VulkanMemory kind) const {
+// The types that have what is needed, the one that has the most of what is wished first.
+std::vector<std::uint32_t> VulkanContext::memory_types(std::uint32_t allowed,
+                                                       VulkanMemory kind) const {
     constexpr VkMemoryPropertyFlags kLocal = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
     constexpr VkMemoryPropertyFlags kMapped =
         VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     constexpr VkMemoryPropertyFlags kCached = kMapped | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
-    const auto first = [&](VkMemoryPropertyFlags flags) -> std::int32_t {
+    std::vector<std::uint32_t> types;
+    const auto add_first = [&](VkMemoryPropertyFlags flags) {
         for (std::uint32_t i = 0; i < memory_.memoryTypeCount; ++i) {
             const bool has = (memory_.memoryTypes[i].propertyFlags & flags) == flags;
-            if (has && ((allowed >> i) & 1U) != 0) return static_cast<std::int32_t>(i);
+            if (has && ((allowed >> i) & 1U) != 0) return types.push_back(i);
         }
-        return -1;
     };
-    if (kind == VulkanMemory::device) return first(kLocal);
-    if (kind == VulkanMemory::upload) return first(kMapped);
-    const std::int32_t cached = first(kCached);
-    return cached >= 0 ? cached : first(kMapped);
+    switch (kind) {
+        case VulkanMemory::device:
+            add_first(kLocal);
+            break;
+        case VulkanMemory::upload:
+            // Shaders read page tables there, one after the other: across the bus each takes long.
+            add_first(kLocal | kMapped);
+            add_first(kMapped);
+            break;
+        case VulkanMemory::readback:
+            add_first(kCached);
+            add_first(kMapped);
+            break;
+    }
+    return types;
+}
+
+// Of the first type that has room.
+base::Status VulkanContext::take(VulkanBlock& block, VkDeviceSize bytes,
+                                 std::span<const std::uint32_t> types, const char* doing) const {
+    VkMemoryAllocateFlagsInfo flags{};
+    flags.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO;
+    flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
+    VkMemoryAllocateInfo take{};
+    take.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+    take.pNext = &flags;
+    take.allocationSize = bytes;
+    VkResult result = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    for (const std::uint32_t type : types) {
+        if (result != VK_ERROR_OUT_OF_DEVICE_MEMORY) break;
+        take.memoryTypeIndex = type;
+        result = vkAllocateMemory(device_, &take, nullptr, &block.memory);
+    }
+    return vulkan_status(result, doing);
 }
 
 base::Result<std::unique_ptr<VulkanBlock>> VulkanContext::allocate(std::int64_t bytes,
@@ -68,18 +101,9 @@ base::Result<std::unique_ptr<VulkanBlock>> VulkanContext::allocate(std::int64_t 
         vulkan_status(vkCreateBuffer(device_, &create, nullptr, &block->buffer), doing.c_str()));
     VkMemoryRequirements needs;
     vkGetBufferMemoryRequirements(device_, block->buffer, &needs);
-    const std::int32_t type = memory_type(needs.memoryTypeBits, kind);
-    if (type < 0) return base::invalid("Vulkan: the device has no memory of the kind needed");
-    VkMemoryAllocateFlagsInfo flags{};
-    flags.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO;
-    flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
-    VkMemoryAllocateInfo take{};
-    take.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
-    take.pNext = &flags;
-    take.allocationSize = needs.size;
-    take.memoryTypeIndex = static_cast<std::uint32_t>(type);
-    TRY_VOID(
-        vulkan_status(vkAllocateMemory(device_, &take, nullptr, &block->memory), doing.c_str()));
+    const std::vector<std::uint32_t> types = memory_types(needs.memoryTypeBits, kind);
+    if (types.empty()) return base::invalid("Vulkan: the device has no memory of the kind needed");
+    TRY_VOID(take(*block, needs.size, types, doing.c_str()));
     TRY_VOID(
         vulkan_status(vkBindBufferMemory(device_, block->buffer, block->memory, 0), doing.c_str()));
     VkBufferDeviceAddressInfo where{};

@@ -117,7 +117,9 @@ class VulkanContext {
     base::Status queue_status(VkResult result, const char* doing) const;
     base::Status open_device();
     base::Status make_layout();
-    std::int32_t memory_type(std::uint32_t allowed, VulkanMemory kind) const;
+    std::vector<std::uint32_t> memory_types(std::uint32_t allowed, VulkanMemory kind) const;
+    base::Status take(VulkanBlock& block, VkDeviceSize bytes, std::span<const std::uint32_t> types,
+                      const char* doing) const;
     base::Result<VkPipeline> make_pipeline(const Shader& shader,
                                            std::span<const std::uint32_t> constants) const;
 
