@@ -195,7 +195,8 @@ void dispatch_tiles(VulkanCommands::Operator& record, AttentionPush push, Vulkan
                                        word(lanes.value_words),
                                        word(lanes.keys_ahead),
                                        word(lanes.values_ahead),
-                                       unpacks_halves ? 1U : 0U};
+                                       unpacks_halves ? 1U : 0U,
+                                       layout.block_size % lanes.values_ahead == 0 ? 1U : 0U};
     for (std::int64_t first = 0; first < groups.y; first += kMostGroups) {
         const std::int64_t count = std::min(kMostGroups, groups.y - first);
         record.dispatch(shaders::attention, push,

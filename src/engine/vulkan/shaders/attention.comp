@@ -32,6 +32,8 @@ layout(constant_id = 8) const uint kKeysAhead = 4;
 layout(constant_id = 9) const uint kValuesAhead = 4;
 // 1: the device itself turns halves into floats, exactly; 0: half_to_float() does.
 layout(constant_id = 10) const uint kUnpacks = 0;
+// 1: a page has a multiple of kValuesAhead positions.
+layout(constant_id = 11) const uint kWholePages = 0;
 
 const uint kElements = kType == kF32 ? 1 : kType == kQ8 ? 4 : 2;  // of a word
 // Of queries, what a lane has; some may not be used.
@@ -61,7 +63,7 @@ shared vec4 weights[kQueries * kQuarter];  // [query][position]
 shared float lane_results[kQueries * 16];
 
 // With one row of a sequence: of each position of the chunk, the address of its page and which word of that is the first
-// of its values. Pages are looked up once then, side by side, and values of several pages are under way together.
+// of its values. Pages are looked up once then, side by side.
 const bool kOneRow = kRows == 1;
 shared uvec4 value_places[kChunkPositions];
 
@@ -297,10 +299,12 @@ void add_chunk(Place at, uint q) {
     totals[q] = Softmax(top, add_next(total.sum, chunk.sum, factors[q]));
 }
 
+// With kWholePages positions that are read ahead lie in the page of the first, though nobody attends to that itself.
 void find_values(Place at, uint position) {
     Words page;
     uint in_block;
     find_position(at, position, page, in_block);
+    if (kWholePages != 0) in_block = (at.first + position) % params.block_size;
     const uint first = params.values + at.kv_head * params.head_values + in_block * (params.dims / kElements);
     value_places[position] = uvec4(uvec2(page), first, 0);
 }
@@ -413,12 +417,14 @@ void add_position(ValueRun run, uint p, uint word, uint first, inout float sums[
 
 // kValuesAhead positions from p on, a multiple of 4; those of `span` are added.
 void add_placed(Span span, uint p, uint word, uint first, inout float sums[kMostValues]) {
+    const uint stride = params.dims / kElements;
     uint words[kMostAhead][kMostParts];
     [[unroll]] for (uint i = 0; i < kValuesAhead; ++i) {
-        const uvec4 place = value_places[p + i];
+        const uvec4 place = value_places[kWholePages != 0 ? p : p + i];
         Words page = Words(place.xy);
+        const uint at_i = place.z + (kWholePages != 0 ? i * stride : 0);
         [[unroll]] for (uint k = 0; k < kValueWords; ++k)
-            words[i][k] = page.v[place.z + min(value_word(word, k), value_words() - 1)];
+            words[i][k] = page.v[at_i + min(value_word(word, k), value_words() - 1)];
     }
     [[unroll]] for (uint i = 0; i < kValuesAhead; i += 4) {
         vec4 four[kMostQueries];
