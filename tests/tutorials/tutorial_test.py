@@ -13,7 +13,7 @@ A tutorial's code blocks are of these kinds, and each of them is gone through in
 A paragraph before a block that names a **machine** goes on there (of several the one of "on **NAME**"), one that says "new terminal"
 in another terminal of it, "first terminal" in the first again. What was left running has to end well: before the next commands in
 that terminal, whose paragraph says "has ended", or at the end of the tutorial; "was ended" says that it was killed. A table of the tutorial
-whose head is "machine | address" says which machines there are. Options that the text only mentions, like `helix plan --json`, have
+whose head is "machine | address" says which machines there are. Of a file that the text says to `open`, the *slanted* words of that paragraph stand in it. Options that the text only mentions, like `helix plan --json`, have
 to exist.
 
 Machines are namespaces of Linux with a network between them, so each has its own address, ports, processes, name and home. Two
@@ -431,7 +431,20 @@ cp -p "${{@:1:$#-1}}" "$home/${{target#*:}}"
         fences = sum(line.startswith(FENCE) for line in self.text.splitlines())
         if fences != 2 * len(blocks):
             raise TutorialError(f"{self.tutorial.name}: {fences} fences for {len(blocks)} blocks")
+        self.look_into_files()
         return len(blocks)
+
+    def look_into_files(self):
+        """What the text says of files to be opened, in *slanted* letters, stands in them."""
+        for paragraph in re.split(r"\n\n+", self.text):
+            for name in re.findall(r"Open `([\w.-]+)`", paragraph)[:1]:
+                found = [machine.home / name for machine in self.machines.values() if (machine.home / name).exists()]
+                said = re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", " ".join(paragraph.split()))
+                if not found or not said:
+                    raise TutorialError(f"{self.tutorial.name}: there is no {name}, or nothing is said of it")
+                for phrase in said:
+                    if phrase not in found[0].read_text(encoding="utf-8"):
+                        raise TutorialError(f"{self.tutorial.name}: {name} does not have {phrase!r}")
 
 
 def check_mentioned(helix, text):
@@ -471,7 +484,7 @@ def main():
     parser.add_argument("model", type=pathlib.Path)
     parser.add_argument("--show", action="store_true", help="print what is seen")
     asked = parser.parse_args()
-    if INSIDE not in os.environ:
+    if INSIDE not in os.environ and machines_of(asked.tutorial.read_text(encoding="utf-8")):
         enter_namespaces()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="helix-tutorial-") as folder:
