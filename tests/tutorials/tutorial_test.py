@@ -96,7 +96,7 @@ def machines_of(markdown):
     return {name: (address, what) for name, address, what in re.findall(r"(?m)^\| \*\*(\w+)\*\* \| ([\d.]+) \| (.*) \|$", table.group(1))}
 
 
-UNITS = r"(?: ?(?:[kKMGT]i?B|B|[kKMGT]bit/s|[kKMGT]?B/s|ms|us|s|minutes?|seconds?|hours?|%|h|d)(?![\w/]))?"
+UNITS = r"(?: ?(?:[kKMGT]?bit/s|[kKMGT]?B/s|[kKMGT]i?B|B|ms|us|s|minutes?|seconds?|hours?|%|h|d)(?!\w))?"
 FIGURE = re.compile(r"(?<![A-Za-z])-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?" + UNITS)
 BAR = re.compile(r"[█▏▎▍▌▋▊▉·░▒▓]+")
 
@@ -193,6 +193,15 @@ def write_speed(path, what):
 class Machine:
     """A machine with its own network, processes, name and home."""
 
+    # The first of the files by which workers know that they are on one machine is another one on each.
+    SETUP = """
+        hostname {name}
+        for file in /etc/machine-id /proc/sys/kernel/random/boot_id; do [ -s $file ] && mount --bind {identity} $file && break; done
+        ip link set lo up
+        [ "$(cat $file)" = "$(cat {identity})" ] && touch {ready}
+        exec sleep 600
+    """
+
     def __init__(self, name, address, what, folder, number):
         self.name, self.address = name, address
         self.home = folder / name / "home"
@@ -202,15 +211,13 @@ class Machine:
         identity = folder / name / "machine-id"
         identity.write_text(hashlib.md5(name.encode()).hexdigest() + "\n")
         self.holder = subprocess.Popen(["unshare", "-n", "-u", "-m", "-p", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
-                                        f"hostname {name}; mount --bind {identity} /etc/machine-id; ip link set lo up; exec sleep 600"])
+                                        self.SETUP.format(name=name, identity=identity, ready=folder / name / "ready")])
         run(["ip", "link", "add", f"port{number}", "type", "veth", "peer", "name", f"lan{number}"])
         run(["ip", "link", "set", f"port{number}", "master", "lan", "up"])
         # The holder's child is the first process of the machine.
         children = pathlib.Path(f"/proc/{self.holder.pid}/task/{self.holder.pid}/children")
         self.enter = ["nsenter", "-t", wait_for(lambda: children.read_text().strip(), f"{name} to start"), "-n", "-u", "-m", "-p"]
-        wait_for(lambda: subprocess.run(self.enter + ["hostname"], capture_output=True, text=True, check=False).stdout.strip() == name
-                 and identity.read_text() == subprocess.run(self.enter + ["cat", "/etc/machine-id"], capture_output=True, text=True,
-                                                            check=False).stdout, f"{name} to be called so")
+        wait_for((folder / name / "ready").exists, f"{name} to be ready")
         run(["ip", "link", "set", f"lan{number}", "netns", self.enter[2]])
         run(self.enter + ["ip", "addr", "add", f"{address}/24", "dev", f"lan{number}"])
         run(self.enter + ["ip", "link", "set", f"lan{number}", "up"])
@@ -434,6 +441,14 @@ cp -p "${{@:1:$#-1}}" "$home/${{target#*:}}"
         self.look_into_files()
         return len(blocks)
 
+    def stop(self):
+        """Ends what still runs."""
+        for terminal in sum(self.terminals.values(), []):
+            if terminal.running:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(terminal.running.pid, signal.SIGKILL)
+                terminal.running.wait()
+
     def look_into_files(self):
         """What the text says of files to be opened, in *slanted* letters, stands in them."""
         for paragraph in re.split(r"\n\n+", self.text):
@@ -474,7 +489,7 @@ def enter_namespaces():
     if subprocess.run(unshare + ["ip", "link", "add", "lan", "type", "bridge"], capture_output=True, check=False).returncode != 0:
         print("SKIPPED: this system does not let a program make networks of its own")
         sys.exit(77)
-    sys.exit(subprocess.run(unshare + [sys.executable, *sys.argv], env={**os.environ, INSIDE: "1"}, check=False).returncode)
+    os.execvpe(unshare[0], unshare + [sys.executable, *sys.argv], {**os.environ, INSIDE: "1"})
 
 
 def main():
@@ -491,11 +506,12 @@ def main():
         try:
             check_mentioned(asked.helix.resolve(), asked.tutorial.read_text(encoding="utf-8"))
             reader = Reader(asked.helix.resolve(), asked.tutorial, asked.model.resolve(), pathlib.Path(folder), asked.show)
-            blocks = reader.follow()
+            try:
+                blocks = reader.follow()
+            finally:
+                reader.stop()
         except TutorialError as error:
             sys.exit(str(error))
-        finally:
-            ...
     print(f"{asked.tutorial.name}: {blocks} blocks in {time.monotonic() - began:.1f} s")
 
 
