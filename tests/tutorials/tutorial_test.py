@@ -12,12 +12,13 @@ A tutorial's code blocks are of these kinds, and each of them is gone through in
 
 A paragraph before a block that names a **machine** goes on there (of several the one of "on **NAME**"), one that says "new terminal"
 in another terminal of it, "first terminal" in the first again. What was left running has to end well: before the next commands in
-that terminal, whose paragraph says "has ended", or at the end of the tutorial; "was ended" says that it was killed. A table of the tutorial
-whose head is "machine | address" says which machines there are. Of a file that the text says to `open`, the *slanted* words of that paragraph stand in it. Options that the text only mentions, like `helix plan --json`, have
-to exist.
+that terminal, whose paragraph says "has ended", or at the end of the tutorial; "was ended" says that it was killed. A table whose head
+begins with "machine | address" says which machines there are. Of a file that the text says to open ("Open `run.html`"), the *slanted*
+words of that paragraph stand in it. Options that the text only mentions, like `helix plan --json`, have to exist.
 
-Machines are namespaces of Linux with a network between them, so each has its own address, ports, processes, name and home. Two
-things are replaced: the hub has MODEL under every name, and `scp` copies from home to home. --show prints what is seen.
+Machines are namespaces of Linux with a network between them, so each has its own address, ports, processes, name and home. Three
+things are not as a reader has them: the hub has MODEL under every name, `scp` copies from home to home, and machines compute at a
+share of their speed (HELIX_CONFIG). --show prints what is seen.
 
 Exits 77 (skipped) where the system does not allow namespaces or has no ip, nsenter or unshare.
 """
@@ -41,7 +42,7 @@ import termios
 import threading
 import time
 
-COMMAND_LIMIT_S = 60   # for commands that end, and for what is repeated until it is so
+COMMAND_LIMIT_S = 60  # for commands that end, and for what is repeated until it is so
 POLL_S = 0.1
 ENDED = {0, 128 + signal.SIGTERM}  # how what was left running may end
 FENCE = "```"
