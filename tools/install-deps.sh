@@ -13,7 +13,7 @@ coinor-libcbc-dev coinor-libcgl-dev coinor-libclp-dev coinor-libosi-dev coinor-l
 libvulkan-dev libvulkan-volk-dev glslang-tools"
 packing="debhelper patchelf"
 if [ "${1:-}" = "--test" ]; then
-    packages="$packages clang libclang-rt-dev clang-format clang-tidy python3-jinja2 nodejs curl
+    packages="$packages clang libclang-rt-dev clang-format clang-tidy python3-jinja2 nodejs curl iproute2 procps
 mesa-vulkan-drivers vulkan-validationlayers spirv-tools chromium fonts-dejavu-core
 $packing systemd-container mmdebstrap"
     # A nodejs from elsewhere brings its own npm and refuses Debian's.
