@@ -138,7 +138,8 @@ ordered_json apply_json(const ServedQuestion& question, const ServedAnswer& answ
             drain.push_back(removed->node);
             continue;
         }
-        return {{"possible", false}, {"reason", plan::to_string(change) + ": not done yet"}};
+        return {{"possible", false},
+                {"reason", "The plan is for what is not there: " + plan::to_string(change) + "."}};
     }
     ordered_json layers = ordered_json::object();
     const spec::ClusterSpec& cluster = answer.what_if.problem.cluster;
