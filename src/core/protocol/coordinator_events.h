@@ -101,8 +101,8 @@ struct WorkerNotAdded {
     std::string reason;
 };
 
-using CoordinatorEvent =
-    std::variant<Submitted, Ended, WorkerJoined, WorkerLost, FromWorker, Planned, NotPlanned,
-                 CoordinatorTick, Drafted, MoveRequest, DrainWorker, WorkerNotAdded, LinksMeasured, PlanAnew>;
+using CoordinatorEvent = std::variant<Submitted, Ended, WorkerJoined, WorkerLost, FromWorker,
+                                      Planned, NotPlanned, CoordinatorTick, Drafted, MoveRequest,
+                                      DrainWorker, WorkerNotAdded, LinksMeasured, PlanAnew>;
 
 }  // namespace helix::core
