@@ -41,6 +41,7 @@ struct ApiServer::Impl {
         for (const auto& answer : context.active) answer->on_tick(now);
         if (context.tracer) context.tracer->on_tick(now);
         context.feed.on_tick(context);
+        context.what_ifs.on_tick(context);
         if (context.history.due(now)) {
             context.history.see(now, context.options.unix_time(), context.cluster().view());
         }
@@ -62,6 +63,7 @@ struct ApiServer::Impl {
         const auto active = context.active;  // ends change it
         for (const auto& answer : active) answer->shut_down();
         context.feed.shut_down();
+        context.what_ifs.shut_down(context);
     }
 
     ApiContext context;
@@ -201,6 +203,7 @@ void ApiServer::stop(base::Duration grace) {
     impl_->http->post([impl = impl_.get()] { impl->end_answers(); });
     impl_->http->stop(std::min(grace, kLastWords));
     impl_->context.pool.stop();
+    impl_->context.what_ifs.stop();
     stop_tracing(impl_->context);
     CHECK(impl_->context.active.empty());
 }

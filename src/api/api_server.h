@@ -11,6 +11,7 @@
 #include "api/limits.h"
 #include "api/model_registry.h"
 #include "api/tracing/tracer.h"
+#include "api/what_if.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/version.h"
@@ -27,6 +28,10 @@ struct ExtraPages {
     std::function<std::string()> join;      // JSON: where workers connect
     std::function<std::string()> plan;      // text: the placement in force, drawn
     std::function<std::string()> plan_svg;  // the same as a picture
+    WhatIfFunction what_if;                 // called on a thread of its own
+    std::function<std::string()> joining;   // JSON: how a machine is added
+    // Makes a key for a worker of this name, and lets it join. JSON with the key.
+    std::function<base::Result<std::string>(const std::string& name)> worker_key;
 };
 
 // Files and batches (docs/api.md).

@@ -101,7 +101,10 @@ constexpr std::array kAll = {kModel,
                              kTruncatePrompt,
                              kInputFile,
                              kBatchEndpoint,
-                             kWindow};
+                             kWindow,
+                             kChanges,
+                             kSeconds,
+                             kSuggest};
 
 }  // namespace
 }  // namespace field

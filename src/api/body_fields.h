@@ -41,6 +41,7 @@ constexpr std::uint16_t kDetokenize = 2048;
 constexpr std::uint16_t kBatch = 4096;
 constexpr std::uint16_t kRerank = 8192;
 constexpr std::uint16_t kScore = 16384;
+constexpr std::uint16_t kWhatIf = 32768;
 
 constexpr std::uint16_t kOpenAi = kChat | kCompletions;
 constexpr std::uint16_t kOllama = kOllamaChat | kOllamaGenerate;
@@ -151,7 +152,8 @@ inline constexpr BodyField kIgnoreEos{"ignore_eos", FieldShape::boolean, body::k
                                       "goes on behind the model's end of text"};
 
 // ---- how it comes
-inline constexpr BodyField kStream{"stream", FieldShape::boolean, body::kAnswers | body::kOllama,
+inline constexpr BodyField kStream{"stream", FieldShape::boolean,
+                                   body::kAnswers | body::kOllama | body::kWhatIf,
                                    "the answer comes as events, as it is written (Ollama's "
                                    "endpoints: lines, unless this is false)"};
 inline constexpr BodyField kStreamOptions{"stream_options", FieldShape::object, body::kOpenAi,
@@ -389,6 +391,15 @@ inline constexpr BodyField kBatchEndpoint{
     "endpoint", FieldShape::text, body::kBatch, "where its requests go", 0, 0, true};
 inline constexpr BodyField kWindow{"completion_window", FieldShape::text, body::kBatch,
                                    "24h, or another number of minutes (m), hours (h), days (d)"};
+
+// ---- changes of the cluster
+inline constexpr BodyField kChanges{
+    "changes", FieldShape::array, body::kWhatIf,
+    "one after the other: add, remove or slow a machine, or set a link; none: planning anew"};
+inline constexpr BodyField kSeconds{
+    "seconds", FieldShape::number, body::kWhatIf, "for the searches (10)", 1, 60};
+inline constexpr BodyField kSuggest{"suggest", FieldShape::boolean, body::kWhatIf,
+                                    "say, too, which machines and links would help most"};
 
 }  // namespace field
 

@@ -20,6 +20,7 @@
 #include "api/request_budget.h"
 #include "api/request_log.h"
 #include "api/tracing/tracer.h"
+#include "api/what_if.h"
 #include "base/random.h"
 #include "net/http_server.h"
 
@@ -91,6 +92,7 @@ struct ApiContext {
     std::unique_ptr<Jobs> jobs;      // null without files and batches
     std::unique_ptr<Tracer> tracer;  // null without a collector
     RequestBudget budget;
+    WhatIfDesk what_ifs;
     PreparePool pool;  // goes first: its threads use the rest
 };
 

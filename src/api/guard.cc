@@ -144,6 +144,8 @@ Access access_of(std::string_view method, std::string_view path) {
     const bool change = changes_state(method);
     if (path == "/health" || path.starts_with("/health/")) return Access::probe;
     if (path == "/helix/join" && !change) return Access::probe;
+    // It changes nothing, and has what it reads from what others may read.
+    if (path == "/helix/what-if") return Access::internals;
     if (path == "/helix" || path.starts_with("/helix/")) {
         return change ? Access::admin : Access::internals;
     }

@@ -28,6 +28,7 @@
 #include "api/writers/ollama_shape.h"
 #include "base/check.h"
 #include "net/multipart.h"
+#include "spec/catalogue.h"
 
 namespace helix::api::handle {
 namespace {
@@ -344,6 +345,96 @@ void plan(ApiContext& context, const Exchange& exchange, Words) {
 
 void plan_picture(ApiContext& context, const Exchange& exchange, Words) {
     page(context, exchange, "image/svg+xml", context.options.pages.plan_svg, true);
+}
+
+void what_if(ApiContext& context, const Exchange& exchange, Words) {
+    if (!context.options.pages.what_if) return nothing(context, exchange);
+    WhatIfQuestion question;
+    if (const auto error = read_what_if(exchange->request().body_text(), question)) {
+        return context.refuse(*exchange, *error);
+    }
+    context.what_ifs.ask(context, exchange, std::move(question));
+}
+
+// GET /helix/what-if: what can be added.
+void machine_types(ApiContext& context, const Exchange& exchange, Words) {
+    if (!context.options.pages.what_if) return nothing(context, exchange);
+    json types = json::array();
+    for (const spec::MachineType& type : spec::machine_catalogue()) {
+        types.push_back({{"name", type.name},
+                         {"kind", spec::to_string(type.kind)},
+                         {"memory_bytes", type.memory_bytes},
+                         {"usd_per_hour", type.price_usd_per_hour}});
+    }
+    context.respond(*exchange, json_response({{"machine_types", std::move(types)}}));
+}
+
+// POST /helix/plan: accepted; the cluster view tells when it is in force.
+void place(ApiContext& context, const Exchange& exchange, Words) {
+    const auto refuse = [&](const std::string& message) {
+        context.refuse(*exchange, bad_field("layers", "'layers': " + message));
+    };
+    Json body;
+    if (const auto error = parse_json_object(exchange->request().body_text(), body)) {
+        return context.refuse(*exchange, *error);
+    }
+    const auto layers = body.find("layers");
+    if (layers == body.end() || !layers->is_object() || layers->empty()) {
+        return refuse("expected an object with a machine's name for each [first, end)");
+    }
+    const core::ClusterView view = context.cluster().view();
+    const std::int32_t n_layers = context.models.first().info.n_layers;
+    std::map<std::string, spec::LayerRange> wanted;
+    std::vector<bool> held(static_cast<std::size_t>(n_layers));
+    for (const auto& [name, range] : layers->items()) {
+        const core::WorkerView* worker = find_node(view, name);
+        if (worker == nullptr) return refuse(fmt::format("there is no machine \"{}\"", name));
+        if (worker->draining) return refuse(fmt::format("\"{}\" is drained", name));
+        const auto end_of = [&, r = &range](std::size_t i) {
+            return r->is_array() && r->size() == 2 ? as_integer((*r)[i]) : std::nullopt;
+        };
+        const auto begin = end_of(0);
+        const auto end = end_of(1);
+        if (!begin || !end || *begin < 0 || *begin >= *end || *end > n_layers) {
+            return refuse(fmt::format(
+                "expected two whole numbers for \"{}\", 0 <= first < end <= {}", name, n_layers));
+        }
+        wanted[name] = {static_cast<std::int32_t>(*begin), static_cast<std::int32_t>(*end)};
+        for (std::int64_t l = *begin; l < *end; ++l) held[static_cast<std::size_t>(l)] = true;
+    }
+    const auto hole = std::find(held.begin(), held.end(), false);
+    if (hole != held.end()) {
+        return refuse(fmt::format("layer {} is on no machine", hole - held.begin()));
+    }
+    const base::Status placed = context.cluster().place(wanted);
+    if (!placed.ok()) return context.refuse(*exchange, from_error(placed.error()));
+    net::HttpResponse response =
+        json_response({{"machines", wanted.size()}, {"epoch", view.epoch}});
+    response.status = 202;
+    context.respond(*exchange, response);
+}
+
+void joining(ApiContext& context, const Exchange& exchange, Words) {
+    page(context, exchange, "application/json", context.options.pages.joining, false);
+}
+
+// POST /helix/keys: the answer is the only copy of the key.
+void worker_key(ApiContext& context, const Exchange& exchange, Words) {
+    if (!context.options.pages.worker_key) return nothing(context, exchange);
+    Json body;
+    if (const auto error = parse_json_object(exchange->request().body_text(), body)) {
+        return context.refuse(*exchange, *error);
+    }
+    const auto name = body.find("name");
+    if (name == body.end() || !name->is_string()) {
+        return context.refuse(*exchange, bad_field("name", "'name': expected the machine's name"));
+    }
+    const auto made = context.options.pages.worker_key(name->get<std::string>());
+    if (!made.ok()) return context.refuse(*exchange, from_error(made.error()));
+    net::HttpResponse response;
+    response.body = *made;
+    response.headers = {{"cache-control", "no-store"}};
+    context.respond(*exchange, response);
 }
 
 // POST /helix/nodes/NAME/ACTION: accepted; GET /helix/nodes tells how it goes.

@@ -78,6 +78,11 @@ Handler request_action;  // "ID/move"
 Handler join;
 Handler plan;
 Handler plan_picture;
+Handler what_if;
+Handler machine_types;
+Handler place;
+Handler joining;
+Handler worker_key;
 
 // Files and batches, where the server keeps any.
 Handler upload_file;

@@ -127,8 +127,25 @@ constexpr std::array kRoutes = {
          "ID/move has a running request go on elsewhere")
         .hides_others()
         .unversioned(),
+    get("/helix/what-if", handle::machine_types, "the types of machines that can be added")
+        .hides_others()
+        .unversioned(),
+    post("/helix/what-if", handle::what_if,
+         "what changes of the machines would do, planned and simulated beside today", body::kWhatIf)
+        .hides_others()
+        .unversioned(),
+    get("/helix/joining", handle::joining, "how another machine is added, and from where it can be")
+        .hides_others()
+        .unversioned(),
+    post("/helix/keys", handle::worker_key,
+         "makes a key for a machine of this name and lets it join; the answer is its only copy")
+        .hides_others()
+        .unversioned(),
     get("/helix/join", handle::join, "where workers connect").hides_others().unversioned(),
     get("/helix/plan", handle::plan, "the placement in force, as a page")
+        .hides_others()
+        .unversioned(),
+    post("/helix/plan", handle::place, "puts another placement in force")
         .hides_others()
         .unversioned(),
     get("/helix/plan.svg", handle::plan_picture, "the placement in force, drawn")

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "api/plan_figures.h"
 #include "base/result.h"
 #include "core/coordinator/coordinator.h"
+#include "spec/layer_range.h"
 #include "spec/sampling_params.h"
 
 // The seam between the HTTP side and whatever produces tokens (node::CoordinatorServer; a fake in
@@ -51,6 +53,12 @@ class Service {
     virtual void end_choice(core::RequestId id, std::int32_t choice, core::FinishReason reason) = 0;
     // Any thread. Drains a worker, which view() shows; a service without workers has none to drain.
     virtual void drain(const core::DrainWorker& /*event*/) {}
+    // Any thread. Has these workers, by their names, hold these layers and all others none; what
+    // runs goes on as with every new placement. view() shows when it is in force; what the cluster
+    // cannot have is not put in force, and the log says why. Error denied: it is not decided here.
+    virtual base::Status place(const std::map<std::string, spec::LayerRange>& /*layers*/) {
+        return base::Error{base::Errc::denied, "this service places no layers"};
+    }
     // Any thread. Moves a running request to another pipeline, if one has room; view() shows it.
     virtual void move(core::RequestId /*id*/) {}
     // Any thread. From now on watcher is told of stages' work for requests that are timed, on the

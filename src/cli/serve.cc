@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cctype>
 #include <charconv>
 #include <condition_variable>
@@ -28,6 +29,7 @@
 #include "cli/patience_option.h"
 #include "cli/role_option.h"
 #include "cli/scale_option.h"
+#include "cli/serve_pages.h"
 #include "cli/size_option.h"
 #include "cli/tls_option.h"
 #include "core/routing/router_catalogue.h"
@@ -41,8 +43,6 @@
 #include "spec/text_file.h"
 #include "text/tool_calls/tool_format.h"
 #include "text/vocabulary.h"
-#include "view/plan/plan_picture.h"
-#include "view/plan/plan_svg.h"
 #include "wire/codec.h"
 
 namespace helix::cli {
@@ -347,24 +347,6 @@ base::Result<std::string> read_template(const ServeArguments& a, const model::Gg
     return spec::read_text_file(a.chat_template);
 }
 
-// GET /helix/plan and /helix/plan.svg: the placement in force, drawn.
-std::string draw_plan(node::CoordinatorServer& coordinator, const spec::ModelSpec& model) {
-    const auto last = coordinator.last_plan();
-    if (!last && coordinator.view().epoch != 0) {
-        return "the placement from before the restart is in force; it was not planned anew "
-               "(/helix/cluster shows it)\n";
-    }
-    if (!last) return "no placement yet\n";
-    return view::draw_plan(last->cluster, model, last->report, view::PictureOptions{}) +
-           plan::describe_stalls(last->report.stalls, {});
-}
-std::string draw_plan_svg(const node::CoordinatorServer& coordinator,
-                          const spec::ModelSpec& model) {
-    const auto last = coordinator.last_plan();
-    if (!last) return "<svg xmlns=\"http://www.w3.org/2000/svg\"/>\n";
-    return view::draw_plan_svg(last->cluster, model, last->report);
-}
-
 // What `helix worker` is told besides where to join, when it is started here.
 std::vector<std::string> scaled_worker(const ServeArguments& a) {
     std::vector<std::string> arguments = {"--model", a.model};
@@ -401,14 +383,6 @@ void tell_addresses(const ServeArguments& a, const std::string& host, std::uint1
     }
 }
 
-// They use the coordinator and the model, which must live as long.
-api::ExtraPages extra_pages(node::CoordinatorServer& coordinator, const Served& served) {
-    const spec::ModelSpec& model = served.model.spec;
-    return {.join = [&coordinator] { return coordinator.join_json(); },
-            .plan = [&coordinator, &model] { return draw_plan(coordinator, model); },
-            .plan_svg = [&coordinator, &model] { return draw_plan_svg(coordinator, model); }};
-}
-
 void wait_for_interrupt() {
     std::mutex mutex;
     std::condition_variable changed;
@@ -435,13 +409,17 @@ base::Status serve(const ServeArguments& a) {
     TRY(const std::string chat_template, read_template(a, served.weights->file()));
     TRY(auto codec, api::ModelCodec::create(served.weights->file(), chat_template, a.tool_parser));
     TRY(auto options, coordinator_options(a, http, served, std::move(workers)));
+    const auto port = std::make_shared<std::atomic<std::uint16_t>>(http.port);
+    JoinFacts joining{http.host, options.listen_host, [port] { return port->load(); }, a.key,
+                      !a.placement.empty()};
     TRY(const auto coordinator, node::CoordinatorServer::start(std::move(options)));
     TRY(with_pages.jobs, job_options(a));
-    with_pages.pages = extra_pages(*coordinator, served);
+    with_pages.pages = extra_pages(*coordinator, served.model.spec, std::move(joining));
     const api::ModelInfo info = model_info(a, served);
     api::ModelRegistry models;
     models.add({info, std::move(codec), coordinator.get()});
     TRY(const auto api, api::ApiServer::start(std::move(with_pages), std::move(models)));
+    *port = api->port();
 
     tell_addresses(a, http.host, api->port(), info.name);
     tell_pooling(info);

@@ -124,10 +124,11 @@ Result<CoordinatorKey> new_coordinator_key(const std::string& path) {
     return CoordinatorKey{pair, path + ".allow"};
 }
 
-Result<WorkerKey> new_worker_key(const std::string& coordinator_path, const std::string& name,
-                                 const std::string& worker_path) {
+namespace {
+
+// A key for a worker of a name that the list does not have yet.
+Result<WorkerKey> make_worker_key(const CoordinatorKey& coordinator, const std::string& name) {
     TRY_VOID(check_key_name(name));
-    TRY(const CoordinatorKey coordinator, read_coordinator_key(coordinator_path));
     TRY(const std::vector<AllowedWorker> allowed, read_allow_list(coordinator.allow_path));
     for (const AllowedWorker& worker : allowed) {
         if (worker.name == name) {
@@ -136,16 +137,38 @@ Result<WorkerKey> new_worker_key(const std::string& coordinator_path, const std:
                             coordinator.allow_path, name, name));
         }
     }
-    const KeyPair pair = make_key_pair();
-    TRY_VOID(create_private(
-        worker_path,
-        fmt::format("helix-key worker {}\npublic {}\nsecret {}\ncoordinator {}\n", name,
-                    pair.public_key, pair.secret_key, coordinator.pair.public_key)));
-    const std::string& list = coordinator.allow_path;
+    return WorkerKey{name, make_key_pair(), coordinator.pair.public_key};
+}
+
+Status append_to_list(const std::string& list, const WorkerKey& key) {
     TRY(std::string text, read_list_text(list));
     if (!text.empty() && text.back() != '\n') text += '\n';
-    TRY_VOID(replace_private(list, text + fmt::format("{} {}\n", name, pair.public_key)));
-    return WorkerKey{name, pair, coordinator.pair.public_key};
+    return replace_private(list, text + fmt::format("{} {}\n", key.name, key.pair.public_key));
+}
+
+}  // namespace
+
+std::string key_file_text(const WorkerKey& key) {
+    return fmt::format("helix-key worker {}\npublic {}\nsecret {}\ncoordinator {}\n", key.name,
+                       key.pair.public_key, key.pair.secret_key, key.coordinator_public_key);
+}
+
+Result<WorkerKey> list_new_worker(const std::string& coordinator_path, const std::string& name) {
+    TRY_VOID(check_key_name(name));
+    TRY(const CoordinatorKey coordinator, read_coordinator_key(coordinator_path));
+    TRY(WorkerKey key, make_worker_key(coordinator, name));
+    TRY_VOID(append_to_list(coordinator.allow_path, key));
+    return key;
+}
+
+Result<WorkerKey> new_worker_key(const std::string& coordinator_path, const std::string& name,
+                                 const std::string& worker_path) {
+    TRY_VOID(check_key_name(name));
+    TRY(const CoordinatorKey coordinator, read_coordinator_key(coordinator_path));
+    TRY(WorkerKey key, make_worker_key(coordinator, name));
+    TRY_VOID(create_private(worker_path, key_file_text(key)));
+    TRY_VOID(append_to_list(coordinator.allow_path, key));
+    return key;
 }
 
 Result<CoordinatorKey> read_coordinator_key(const std::string& path) {

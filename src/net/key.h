@@ -50,6 +50,11 @@ bool is_key_for(std::string_view key_name, std::string_view worker);
 
 // Makes a key pair and its file. Neither this nor new_worker_key() overwrites a file.
 base::Result<CoordinatorKey> new_coordinator_key(const std::string& path);
+// Appends the public key of a new worker's key to the coordinator's list and writes no other file:
+// key_file_text() is what the worker's file has to be.
+base::Result<WorkerKey> list_new_worker(const std::string& coordinator_path,
+                                        const std::string& name);
+std::string key_file_text(const WorkerKey& key);
 // Writes worker_path and appends the worker's public key to the coordinator's list.
 base::Result<WorkerKey> new_worker_key(const std::string& coordinator_path, const std::string& name,
                                        const std::string& worker_path);

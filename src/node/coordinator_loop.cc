@@ -105,7 +105,8 @@ void CoordinatorServer::take_plans() {
                                              result.report->placement);
         for (const std::string& text : idle) LOG_INFO("{}", text);
         step(core::Planned{number, result.report->placement, result.report->flows,
-                           expected_pages(result.question, result.report->placement)});
+                           expected_pages(result.question, result.report->placement),
+                           result.chosen});
         const std::lock_guard lock(mutex_);
         for (plan::Stall& stall : result.report->stalls) {
             stall.detection_s = options_.transport.heartbeat_timeout_ms * 1e-3;
@@ -426,7 +427,12 @@ void CoordinatorServer::carry_out(core::SendToWorker action) {
 }
 
 void CoordinatorServer::carry_out(core::PlanCluster question) {
-    planner_->ask(std::move(question));
+    std::optional<NamedPlacement> chosen;
+    {
+        const std::lock_guard lock(mutex_);
+        chosen.swap(chosen_);
+    }
+    planner_->ask(std::move(question), std::move(chosen));
 }
 
 void CoordinatorServer::carry_out(core::ProposeDrafts question) {

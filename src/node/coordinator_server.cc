@@ -106,7 +106,8 @@ Status CoordinatorServer::open() {
         planner = [given = options_.planner](const spec::ClusterSpec& cluster,
                                              const spec::Placement&) { return given(cluster); };
     }
-    planner_ = std::make_unique<PlannerThread>(std::move(planner), wakeup_);
+    planner_ = std::make_unique<PlannerThread>(std::move(planner),
+                                               named_planner_for(options_.model.spec), wakeup_);
     if (options_.draft_model != nullptr) {
         drafts_ = std::make_unique<DraftProposer>(std::move(options_.draft_model), wakeup_);
     }
@@ -225,6 +226,21 @@ void CoordinatorServer::drain(const core::DrainWorker& event) {
         submissions_.emplace_back(event);
     }
     wakeup_.wake();
+}
+
+base::Status CoordinatorServer::place(const std::map<std::string, spec::LayerRange>& layers) {
+    if (options_.planner) {
+        return base::Error{base::Errc::denied,
+                           "the server was started with --placement, which decides where layers "
+                           "go; start it without to change that"};
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        chosen_ = layers;
+        submissions_.emplace_back(core::PlanAnew{});
+    }
+    wakeup_.wake();
+    return base::Ok{};
 }
 
 void CoordinatorServer::watch_stages(StageWatcher watcher) {

@@ -64,6 +64,7 @@ class CoordinatorServer final : public api::Service {
     // Any thread. Moves a running request to this pipeline; empty: to the best other one.
     void move(core::RequestId id, core::Pipeline to);
     void drain(const core::DrainWorker& event) override;
+    base::Status place(const std::map<std::string, spec::LayerRange>& layers) override;
     void watch_stages(StageWatcher watcher) override;
 
     // The body for GET /helix/join. Any thread.
@@ -188,6 +189,7 @@ class CoordinatorServer final : public api::Service {
 
     mutable std::mutex mutex_;
     std::vector<core::CoordinatorEvent> submissions_;
+    std::optional<NamedPlacement> chosen_;  // for the next plan
     core::ClusterView view_;
     std::map<std::string, std::string> endpoints_;  // by worker name
     std::optional<LastPlan> last_plan_;

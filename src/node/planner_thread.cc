@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/log.h"
 #include "node/clock.h"
 #include "plan/change/placement_diff.h"
 #include "plan/change/replan.h"
@@ -39,8 +40,12 @@ bool worth_moving(const spec::ClusterSpec& cluster, const spec::ModelSpec& model
 
 }  // namespace
 
-PlannerThread::PlannerThread(ReplanFunction function, const net::Wakeup& done)
-    : function_(std::move(function)), done_(done), thread_([this] { work(); }) {}
+PlannerThread::PlannerThread(ReplanFunction function, NamedPlanFunction named,
+                             const net::Wakeup& done)
+    : function_(std::move(function)),
+      named_(std::move(named)),
+      done_(done),
+      thread_([this] { work(); }) {}
 
 PlannerThread::~PlannerThread() {
     {
@@ -51,10 +56,10 @@ PlannerThread::~PlannerThread() {
     thread_.join();
 }
 
-void PlannerThread::ask(core::PlanCluster question) {
+void PlannerThread::ask(core::PlanCluster question, std::optional<NamedPlacement> chosen) {
     {
         const std::lock_guard lock(mutex_);
-        questions_.push_back(std::move(question));
+        questions_.push_back({std::move(question), std::move(chosen)});
     }
     changed_.notify_all();
 }
@@ -69,19 +74,33 @@ void PlannerThread::work() {
     while (true) {
         changed_.wait(lock, [this] { return stopping_ || !questions_.empty(); });
         if (stopping_) return;
-        core::PlanCluster question = std::move(questions_.front());
+        Question question = std::move(questions_.front());
         questions_.pop_front();
         lock.unlock();
-        base::Result<plan::PlanReport> report = base::Error{};
-        try {
-            report = function_(question.cluster, question.current);
-        } catch (const std::exception& exception) {  // from a solver library, or for lack of memory
-            report = base::Error{base::Errc::internal, exception.what()};
-        }
+        PlanResult result = answer(std::move(question));
         lock.lock();
-        results_.push_back({std::move(question), std::move(report)});
+        results_.push_back(std::move(result));
         done_.wake();
     }
+}
+
+PlanResult PlannerThread::answer(Question question) const {
+    PlanResult result{std::move(question.plan), base::Error{}};
+    const core::PlanCluster& plan = result.question;
+    try {
+        if (question.chosen) {
+            result.report = named_(plan.cluster, *question.chosen);
+            result.chosen = result.report.ok();
+            if (result.chosen) return result;
+            LOG_WARN("the placement that was asked for cannot be: {}",
+                     result.report.error().message);
+        }
+        result.report = function_(plan.cluster, plan.current);
+    } catch (const std::exception& exception) {  // from a solver library, or for lack of memory
+        result.chosen = false;
+        result.report = base::Error{base::Errc::internal, exception.what()};
+    }
+    return result;
 }
 
 ReplanFunction planner_for(const spec::ModelSpec& model, base::Duration limit) {
@@ -117,6 +136,29 @@ ReplanFunction planner_for(const spec::ModelSpec& model, base::Duration limit) {
     };
 }
 
+NamedPlanFunction named_planner_for(const spec::ModelSpec& model) {
+    return [model](const spec::ClusterSpec& cluster,
+                   const NamedPlacement& chosen) -> base::Result<plan::PlanReport> {
+        plan::PlanOptions options;
+        options.method = plan::Method::manual;
+        options.manual.layers.resize(cluster.nodes.size());
+        std::string missing;
+        for (const auto& [name, layers] : chosen) {
+            const auto node = std::find_if(cluster.nodes.begin(), cluster.nodes.end(),
+                                           [&](const spec::NodeSpec& n) { return n.name == name; });
+            if (node == cluster.nodes.end()) {
+                missing += (missing.empty() ? "" : ", ") + name;
+                continue;
+            }
+            options.manual.layers[static_cast<std::size_t>(node - cluster.nodes.begin())] = layers;
+        }
+        if (!missing.empty()) {
+            return base::Error{base::Errc::unavailable, fmt::format("waits for {}", missing)};
+        }
+        return plan::plan(cluster, model, options);
+    };
+}
+
 base::Result<FilePlacement> planner_for_file(const spec::ModelSpec& model,
                                              const std::string& path) {
     TRY(const spec::PlacementFile file, spec::read_placement_file(path));
@@ -130,32 +172,17 @@ base::Result<FilePlacement> planner_for_file(const spec::ModelSpec& model,
                              "workers (helix plan --output writes them)");
     }
     FilePlacement fixed;
+    NamedPlacement layers;
     for (std::size_t i = 0; i < file.placement.layers.size(); ++i) {
-        if (!file.placement.layers[i].empty()) fixed.workers.push_back(file.node_names[i]);
+        if (file.placement.layers[i].empty()) continue;
+        layers[file.node_names[i]] = file.placement.layers[i];
+        fixed.workers.push_back(file.node_names[i]);
     }
-    fixed.planner = [model, path,
-                     file](const spec::ClusterSpec& cluster) -> base::Result<plan::PlanReport> {
-        plan::PlanOptions options;
-        options.method = plan::Method::manual;
-        options.manual.layers.resize(cluster.nodes.size());
-        std::string missing;
-        for (std::size_t i = 0; i < file.placement.layers.size(); ++i) {
-            if (file.placement.layers[i].empty()) continue;
-            const auto node =
-                std::find_if(cluster.nodes.begin(), cluster.nodes.end(),
-                             [&](const spec::NodeSpec& n) { return n.name == file.node_names[i]; });
-            if (node == cluster.nodes.end()) {
-                missing += (missing.empty() ? "" : ", ") + file.node_names[i];
-                continue;
-            }
-            options.manual.layers[static_cast<std::size_t>(node - cluster.nodes.begin())] =
-                file.placement.layers[i];
-        }
-        if (!missing.empty()) {
-            return base::Error{base::Errc::unavailable,
-                               fmt::format("{}: waits for {}", path, missing)};
-        }
-        return plan::plan(cluster, model, options);
+    fixed.planner = [named = named_planner_for(model), path,
+                     layers](const spec::ClusterSpec& cluster) -> base::Result<plan::PlanReport> {
+        auto report = named(cluster, layers);
+        if (report.ok() || report.error().code != base::Errc::unavailable) return report;
+        return base::Error{report.error().code, path + ": " + report.error().message};
     };
     return fixed;
 }

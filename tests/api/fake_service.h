@@ -103,6 +103,15 @@ class FakeService : public Service {
         const std::lock_guard lock(mutex_);
         return drains_;
     }
+    base::Status place(const std::map<std::string, spec::LayerRange>& layers) override {
+        const std::lock_guard lock(mutex_);
+        placed_ = layers;
+        return base::Ok{};
+    }
+    std::map<std::string, spec::LayerRange> placed() {
+        const std::lock_guard lock(mutex_);
+        return placed_;
+    }
     void move(core::RequestId id) override {
         const std::lock_guard lock(mutex_);
         moves_.push_back(id);
@@ -188,6 +197,7 @@ class FakeService : public Service {
     StageWatcher stage_watcher_;
     std::vector<core::DrainWorker> drains_;
     std::vector<core::RequestId> moves_;
+    std::map<std::string, spec::LayerRange> placed_;
     std::uint64_t last_id_ = 0;
 };
 

@@ -45,6 +45,29 @@ TEST_F(KeyFiles, AWorkersKeyNamesItsCoordinatorAndIsOnItsList) {
     EXPECT_EQ(info.st_mode & 0777U, 0600U);
 }
 
+// A key that is handed on as text is on the list, and no file of it stays here.
+TEST_F(KeyFiles, AKeyIsListedWithoutAFileOfIt) {
+    const auto coordinator = new_coordinator_key(path("c.key"));
+    ASSERT_TRUE(coordinator.ok()) << coordinator.error().message;
+    const auto listed = list_new_worker(path("c.key"), "den");
+    ASSERT_TRUE(listed.ok()) << listed.error().message;
+    for (const auto& entry : fs::directory_iterator(dir_)) {
+        EXPECT_TRUE(entry.path().filename().string().starts_with("c.key")) << entry.path();
+    }
+    const auto list = read_allow_list(coordinator->allow_path);
+    ASSERT_TRUE(list.ok());
+    ASSERT_EQ(list->size(), 1U);
+    EXPECT_EQ((*list)[0].public_key, listed->pair.public_key);
+    std::ofstream(path("moved.key")) << key_file_text(*listed);
+    ASSERT_EQ(::chmod(path("moved.key").c_str(), 0600), 0);
+    const auto read = read_worker_key(path("moved.key"));
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_EQ(read->name, "den");
+    EXPECT_EQ(read->pair.secret_key, listed->pair.secret_key);
+    EXPECT_EQ(read->coordinator_public_key, coordinator->pair.public_key);
+    EXPECT_FALSE(list_new_worker(path("c.key"), "den").ok()) << "once";
+}
+
 TEST_F(KeyFiles, NothingIsOverwritten) {
     ASSERT_TRUE(new_coordinator_key(path("c.key")).ok());
     EXPECT_FALSE(new_coordinator_key(path("c.key")).ok());

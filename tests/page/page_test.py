@@ -64,20 +64,22 @@ def run(work, environment, *scripts):
 
 
 def keyed_server(binary, model, folder):
-    """A coordinator without workers that wants a key: its process and its address."""
+    """A coordinator without workers that wants keys, of clients and of machines: its process and its address."""
     port = processes.free_port()
     keys = pathlib.Path(folder) / "keys"
     keys.write_text(KEY + "\n", encoding="utf-8")
     keys.chmod(0o600)
     command = [binary, "serve", "--no-worker", "--min-workers", "1", "--model", str(model), "--listen", f"127.0.0.1:{port}",
-               "--api-key-file", str(keys)]
+               "--api-key-file", str(keys), "--key", str(pathlib.Path(folder) / "coordinator.key")]
+    subprocess.run([binary, "key", "new", "--file", command[-1]], check=True, stdout=subprocess.DEVNULL)
     with open(pathlib.Path(folder) / "keyed.log", "w", encoding="utf-8") as log:
         return subprocess.Popen(command, stdout=log, stderr=log), f"http://127.0.0.1:{port}"
 
 
 def main():
     binary, model, work = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
-    environment = {"HELIX_CHROMIUM": find_chromium(), "HELIX_PICTURES": str(work / "pictures"), "HELIX_KEY": KEY}
+    environment = {"HELIX_CHROMIUM": find_chromium(), "HELIX_PICTURES": str(work / "pictures"), "HELIX_KEY": KEY,
+                   "HELIX_BINARY": str(pathlib.Path(binary).resolve())}
     install(work)
     worker_bytes = int(pathlib.Path(model).stat().st_size * 0.8)
     with tempfile.TemporaryDirectory() as folder:
@@ -92,6 +94,7 @@ def main():
                      "--memory", str(worker_bytes), "--cache", "none", "--speed", "0.02"])
                 failed = (run(work, environment, "page_test.mjs") or
                           run(work, environment, "requests_page_test.mjs", "history_page_test.mjs") or
+                          run(work, environment, "what_if_page_test.mjs") or
                           run(work, environment, "cluster_page_test.mjs"))
                 if not failed:
                     cluster.check_alive(3)

@@ -114,6 +114,12 @@ export class StandIn {
     this.logReaders = new Set(); // those of the readers who want to know of requests
     this.history = null; // what /helix/history tells; null: the upstream's own
     this.historyAsked = []; // the addresses by which it was asked for
+    this.whatIf = null; // how /helix/what-if is answered: progress, then answer or error; null: by the upstream
+    this.whatIfAsked = []; // bodies
+    this.whatIfGone = 0; // so many were cancelled
+    this.joining = null; // what /helix/joining tells
+    this.told = []; // what else was to be done: [path, body]
+    this.refusal = null; // [status, message] for that
     this.key = ''; // that all these need
     this.port = 0;
   }
@@ -184,6 +190,29 @@ export class StandIn {
     response.end(JSON.stringify({ ...this.history, samples, events: this.history.events.filter((one) => one.time > since) }));
   }
 
+  async #answerWhatIf(response, body) {
+    this.whatIfAsked.push(JSON.parse(body));
+    const { refuse: refused, progress = [], answer, error, holds } = this.whatIf;
+    if (refused) return refuse(response, ...refused);
+    response.on('close', () => {
+      if (!response.writableEnded) this.whatIfGone += 1;
+    });
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    for (const one of progress) response.write(`event: progress\ndata: ${JSON.stringify(one)}\n\n`);
+    if (holds) await new Promise((resolve) => (this.whatIf.goOn = resolve));
+    if (error) response.write(`event: error\ndata: ${JSON.stringify({ error: { message: error } })}\n\n`);
+    else response.write(`event: answer\ndata: ${JSON.stringify(answer)}\n\n`);
+    response.end();
+  }
+
+  #do(request, response, body) {
+    this.told.push([request.url, JSON.parse(body || '{}')]);
+    if (this.refusal) return refuse(response, ...this.refusal);
+    const { name } = this.told.at(-1)[1];
+    response.writeHead(request.url === '/helix/keys' ? 200 : 202, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ name, file: `${name}.key`, text: `helix-key worker ${name}\npublic p\nsecret s\ncoordinator c\n` }));
+  }
+
   #take(request, response, body) {
     const { pathname, searchParams } = new URL(request.url, this.url);
     const known = !this.key || request.headers.authorization === `Bearer ${this.key}`;
@@ -196,6 +225,17 @@ export class StandIn {
       if (!known) return void refuse(response, 401, 'A key is needed.');
       return void this.#tellHistory(response, searchParams);
     }
+    if (pathname === '/helix/what-if' && request.method === 'POST' && this.whatIf) {
+      if (!known) return void refuse(response, 401, 'A key is needed.');
+      return void this.#answerWhatIf(response, body);
+    }
+    if (pathname === '/helix/joining' && this.joining) {
+      if (!known) return void refuse(response, 401, 'A key is needed.');
+      response.writeHead(200, { 'content-type': 'application/json' });
+      return void response.end(JSON.stringify(this.joining));
+    }
+    const does = pathname === '/helix/keys' || pathname === '/helix/plan' || pathname.startsWith('/helix/nodes/');
+    if (does && request.method === 'POST' && (this.whatIf || this.joining)) return void this.#do(request, response, body);
     if (request.url === '/v1/chat/completions') {
       this.requests.push(JSON.parse(body));
       const said = this.requests.at(-1).messages.at(-1).content;

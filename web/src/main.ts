@@ -6,6 +6,7 @@ import './style/parts.css';
 import './style/cluster.css';
 import './style/requests.css';
 import './style/history.css';
+import './style/what_if.css';
 import App from './App.svelte';
 import { app } from './lib/app.svelte';
 

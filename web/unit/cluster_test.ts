@@ -7,7 +7,7 @@ import { mergePatch } from '../src/lib/merge_patch';
 function worker(id: number, region: string, layers: [number, number]): Worker {
   return {
     id, name: `w${id}`, type: '', region, role: 'both', state: 'serving', layers, kv_pages: 10, kv_pages_used: 0, requests: 0, batches: 0,
-    rows: 0, busy_s: 0, slowdown: 1,
+    rows: 0, busy_s: 0, slowdown: 1, incarnation: 1,
   };
 }
 

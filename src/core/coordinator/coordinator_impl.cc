@@ -46,6 +46,7 @@ void Coordinator::Impl::step(TimePoint now, const CoordinatorEvent& event) {
                    [&](const NotPlanned& e) {
                        if (planning.on(e)) drains.refuse_drains(e.reason);
                    },
+                   [&](const PlanAnew&) { planning.want_plan(now); },
                    [&](const CoordinatorTick&) { tick(now); },
                    [&](const Drafted& e) { speculation.on(e); },
                    [&](const MoveRequest& e) { migrations.on(now, e); },

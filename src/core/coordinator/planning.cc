@@ -93,8 +93,8 @@ void Planning::on(TimePoint now, const Planned& event) {
     const bool leaves = std::any_of(fleet_.begin(), fleet_.end(), [&](const auto& worker) {
         return worker.second.draining && placements_.in_router(worker.first);
     });
-    const bool whole = placements_.epoch() != 0 && room_.capacity() > 0 && !leaves &&
-                       !roles_.gains_roles(plan_workers_, event);
+    const bool whole = !event.chosen && placements_.epoch() != 0 && room_.capacity() > 0 &&
+                       !leaves && !roles_.gains_roles(plan_workers_, event);
     if (whole && total_flow(event.flows) < config_.switch_gain * placements_.flow_in_force()) {
         out_.push(Report{"the placement in force stays: a new one would gain too little", false});
         return;

@@ -51,11 +51,14 @@ struct Planned {
     std::vector<spec::LinkFlow> flows;
     // KV pages that each worker is expected to have beside its layers; empty: not known.
     std::vector<std::int64_t> kv_pages = {};
+    bool chosen = false;  // by the operator: it is taken, whatever it gains
 };
 struct NotPlanned {
     std::uint64_t plan = 0;
     std::string reason;
 };
+// The operator wants a plan now; PlanCluster asks for one when it is due.
+struct PlanAnew {};
 struct CoordinatorTick {};  // several times a second
 // Answer to ProposeDrafts; may come late, and may have no tokens.
 struct Drafted {
@@ -98,8 +101,8 @@ struct WorkerNotAdded {
     std::string reason;
 };
 
-using CoordinatorEvent =
-    std::variant<Submitted, Ended, WorkerJoined, WorkerLost, FromWorker, Planned, NotPlanned,
-                 CoordinatorTick, Drafted, MoveRequest, DrainWorker, WorkerNotAdded, LinksMeasured>;
+using CoordinatorEvent = std::variant<Submitted, Ended, WorkerJoined, WorkerLost, FromWorker,
+                                      Planned, NotPlanned, CoordinatorTick, Drafted, MoveRequest,
+                                      DrainWorker, WorkerNotAdded, LinksMeasured, PlanAnew>;
 
 }  // namespace helix::core

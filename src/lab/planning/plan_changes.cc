@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "lab/planning/predict_changes.h"
 #include "plan/change/replan.h"
 #include "plan/plan_evaluate.h"
 #include "plan/problem/cluster_part.h"
@@ -15,27 +16,18 @@ namespace {
 
 constexpr double kDiskBytesPerS = 1e9;
 
+MakeProblem maker(const ProblemSource& source) {
+    return [&source](const spec::ClusterSpec& cluster) { return make_problem(source, cluster); };
+}
+
 plan::CapacityFunction capacities_of(const ProblemSource& source) {
-    return [&source](const spec::ClusterSpec& cluster) -> base::Result<plan::CapacityTable> {
-        TRY(Problem problem, make_problem(source, cluster));
-        return std::move(problem.capacities);
-    };
+    return capacities_by(maker(source));
 }
 
 // What users would see of a placement; for any cluster.
 plan::PredictFunction predictor(const PlanSession& session) {
     if (session.settings.options.objective == plan::Objective::flow) return {};
-    return [&session](const plan::Problem& changed, const spec::Placement& placement) {
-        const auto problem = make_problem(session.source, changed.cluster);
-        if (!problem.ok()) return 0.0;
-        const plan::Problem own = {problem->cluster, problem->model, changed.capacities};
-        const plan::PerformanceModel model(own, problem->costs(), plan::PerformanceOptions{});
-        plan::ThroughputOptions options;
-        options.models = {&model};
-        options.flow.partial = session.settings.options.flow.partial;
-        const auto split = plan::split_placement(own, placement, options);
-        return split ? split->estimates.front().decode_tokens_per_s : 0.0;
-    };
+    return predict_changes(maker(session.source), session.settings.options.flow.partial);
 }
 
 // Plans the cluster as it is and as it would be, each with half of the time until the budget ends.

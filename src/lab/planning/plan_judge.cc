@@ -86,19 +86,26 @@ base::Result<plan::Judge> simulation_judge(const PlanSettings& settings, const P
 base::Result<std::optional<plan::PlanReport::Alone>> simulate_alone(
     const PlanSettings& settings, const Problem& problem, const plan::LengthMoments& lengths,
     const plan::PlanReport& report) {
+    if (!settings.judge) return std::optional<plan::PlanReport::Alone>();
+    TRY(sim::LengthSource drawn, judged_lengths(settings));
+    return simulate_alone(problem, std::move(drawn), lengths, report);
+}
+
+base::Result<std::optional<plan::PlanReport::Alone>> simulate_alone(
+    const Problem& problem, sim::LengthSource lengths, const plan::LengthMoments& moments,
+    const plan::PlanReport& report) {
     const std::optional<plan::PlanReport::Alone> nothing;
-    if (!settings.judge || !report.prediction || report.prediction->alone_tpot_s <= 0)
-        return nothing;
+    if (!report.prediction || report.prediction->alone_tpot_s <= 0) return nothing;
     const double answer_s =
-        report.prediction->alone_ttft_s + lengths.output * report.prediction->alone_tpot_s;
+        report.prediction->alone_ttft_s + moments.output * report.prediction->alone_tpot_s;
     const double gap_s = kGapAnswers * answer_s;
     sim::HelixSetup setup = helix_setup(problem, report.placement, report.flows);
-    TRY(setup.lengths, judged_lengths(settings));
+    setup.lengths = std::move(lengths);
     setup.overheads.lone_decode_doubles = false;  // in the published simulator, not in an engine
     setup.online.emplace();
     setup.online->process = sim::ArrivalProcess::gamma;
     setup.online->burstiness = 0;  // one after another at even times
-    setup.online->tokens_per_s = (lengths.prompt + lengths.output) / gap_s;
+    setup.online->tokens_per_s = (moments.prompt + moments.output) / gap_s;
     setup.warmup_s = 0;
     setup.duration_s = kAloneRequests * gap_s;
     setup.until_done = true;

@@ -6,6 +6,7 @@
 #include "lab/planning/plan_session.h"
 #include "lab/problem/problem.h"
 #include "plan/planner.h"
+#include "sim/load/load.h"
 
 namespace helix::lab {
 
@@ -20,6 +21,12 @@ base::Result<plan::Judge> simulation_judge(const PlanSettings& settings, const P
 // settings want no judge, or the plan does not run. lengths: of the requests.
 base::Result<std::optional<plan::PlanReport::Alone>> simulate_alone(
     const PlanSettings& settings, const Problem& problem, const plan::LengthMoments& lengths,
+    const plan::PlanReport& report);
+
+// The same for requests of these lengths, which the plan must have been predicted for; whatever the
+// settings want.
+base::Result<std::optional<plan::PlanReport::Alone>> simulate_alone(
+    const Problem& problem, sim::LengthSource lengths, const plan::LengthMoments& moments,
     const plan::PlanReport& report);
 
 // Runs task(0) .. task(n - 1) on so many threads; 0 = as many as the machine has.

@@ -9,6 +9,7 @@
 #include "model/weight_source.h"
 #include "plan/problem/typical_throughput.h"
 #include "spec/cluster_file.h"
+#include "spec/measured_node.h"
 #include "spec/model_shape.h"
 #include "spec/roofline_cost.h"
 
@@ -64,6 +65,21 @@ base::Result<Problem> make_problem(const ProblemSource& a, spec::ClusterSpec clu
     TRY(problem.model, find_model(a));
     TRY(auto costs, spec::RooflineCost::make(problem.cluster, problem.model));
     problem.own_costs = std::make_unique<spec::RooflineCost>(std::move(costs));
+    problem.capacities = plan::capacity_from_costs(
+        problem.cluster, problem.model, *problem.own_costs, plan::Workload{}, plan::MemoryRule{});
+    return problem;
+}
+
+base::Result<Problem> make_problem(const spec::ModelSpec& model, spec::ClusterSpec cluster) {
+    Problem problem;
+    problem.cluster = std::move(cluster);
+    problem.model = model;
+    if (spec::check_measured(problem.cluster).ok()) {
+        problem.own_costs = std::make_unique<spec::MeasuredNode>();
+    } else {
+        TRY(auto costs, spec::RooflineCost::make(problem.cluster, model));
+        problem.own_costs = std::make_unique<spec::RooflineCost>(std::move(costs));
+    }
     problem.capacities = plan::capacity_from_costs(
         problem.cluster, problem.model, *problem.own_costs, plan::Workload{}, plan::MemoryRule{});
     return problem;

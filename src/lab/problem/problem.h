@@ -42,6 +42,10 @@ base::Result<Problem> load_problem(const ProblemSource& source);
 // The same for a cluster that is not, or no longer, what the file says.
 base::Result<Problem> make_problem(const ProblemSource& source, spec::ClusterSpec cluster);
 
+// The same for a model and machines of which everything is known already: measurements, or a type
+// of the catalogue. Errors: a machine has neither, or its type needs more of the model.
+base::Result<Problem> make_problem(const spec::ModelSpec& model, spec::ClusterSpec cluster);
+
 // A placement file for this very problem: as many layers as the model, no more nodes than the
 // cluster; the placement is parallel to the cluster's nodes. Errors name the file.
 base::Result<spec::PlacementFile> read_layout(const std::string& path, const Problem& problem);

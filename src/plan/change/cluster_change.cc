@@ -133,8 +133,16 @@ base::Result<std::string> region_of(const ClusterSpec& cluster, const AddMachine
 
 // Links of the new machine (the last of the cluster) to and from everything before it. One pass
 // over the links: there may be a million.
-void add_links(ClusterSpec& cluster, const std::string& region) {
+void add_links(ClusterSpec& cluster, const AddMachines& add, const std::string& region) {
     const std::size_t n = cluster.nodes.size() - 1;
+    if (add.network) {
+        const auto [bandwidth, latency_s] = *add.network;
+        for (auto other = kCoordinator; other < static_cast<std::int32_t>(n); ++other) {
+            cluster.links.push_back({static_cast<std::int32_t>(n), other, bandwidth, latency_s});
+            cluster.links.push_back({other, static_cast<std::int32_t>(n), bandwidth, latency_s});
+        }
+        return;
+    }
     std::vector<bool> mate(n + 1);  // [node + 1]; 0 is the coordinator
     std::size_t mates = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -180,6 +188,10 @@ base::Status apply(const AddMachines& add, ChangedCluster& changed) {
         return base::invalid(
             fmt::format("{}: expected 1 to {} machines", to_string(Change(add)), kMostAdded));
     }
+    if (add.network && (!(add.network->bandwidth_bytes_per_s > 0) || add.network->latency_s < 0)) {
+        return base::invalid(fmt::format(
+            "{}: expected a bandwidth above 0 and a latency not below 0", to_string(Change(add))));
+    }
     TRY(const std::string region, region_of(cluster, add));
     TRY(NodeSpec machine, machine_of(cluster, add.type, region));
     for (std::int32_t k = 0; k < add.count; ++k) {
@@ -187,7 +199,7 @@ base::Status apply(const AddMachines& add, ChangedCluster& changed) {
         machine.region = region;
         cluster.nodes.push_back(machine);
         changed.origin.push_back(-1);
-        add_links(cluster, region);
+        add_links(cluster, add, region);
     }
     return base::Ok{};
 }
@@ -316,6 +328,22 @@ base::Status apply(const UpgradeMachine& upgrade, ChangedCluster& changed) {
     return base::Ok{};
 }
 
+base::Status apply(const SlowMachine& slow, ChangedCluster& changed) {
+    if (!(slow.factor > 0)) {
+        return base::invalid(fmt::format("slow {}: expected a factor above 0", slow.node));
+    }
+    TRY(const std::int32_t index, node_named(changed.cluster, slow.node));
+    NodeSpec& node = changed.cluster.nodes[static_cast<std::size_t>(index)];
+    if (!(node.decode_s_per_layer > 0)) {
+        return base::invalid(fmt::format(
+            "slow {}: it has not measured itself, so there is nothing to slow", slow.node));
+    }
+    node.decode_s_per_layer *= slow.factor;
+    node.decode_batch_s_per_layer *= slow.factor;
+    node.prefill_s_per_token_layer *= slow.factor;
+    return base::Ok{};
+}
+
 base::Error expected(std::string_view option, std::string_view text, std::string_view form) {
     return base::invalid(fmt::format("{} \"{}\": expected {}", option, text, form));
 }
@@ -396,6 +424,9 @@ std::string to_string(const Change& change) {
             set->latency_s ? ", " + spec::format_duration(*set->latency_s) : "";
         return fmt::format("link {} at {}{}", set->ends,
                            spec::format_bandwidth(set->bandwidth_bytes_per_s), latency);
+    }
+    if (const auto* slow = std::get_if<SlowMachine>(&change)) {
+        return fmt::format("slow {} by {:.4g}", slow->node, slow->factor);
     }
     const auto& upgrade = std::get<UpgradeMachine>(change);
     return fmt::format("upgrade {} to {}", upgrade.node, upgrade.type);

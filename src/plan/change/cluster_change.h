@@ -20,6 +20,12 @@ struct AddMachines {
     std::string type;
     std::string region;  // "" where the text names none
     std::int32_t count = 1;
+    // Of its links to everybody, each way; without it as below.
+    struct Network {
+        double bandwidth_bytes_per_s = 0;
+        double latency_s = 0;
+    };
+    std::optional<Network> network = {};
 };
 
 struct RemoveMachine {  // "node7"
@@ -39,7 +45,13 @@ struct UpgradeMachine {  // "node3=A100"
     std::string type;
 };
 
-using Change = std::variant<AddMachines, RemoveMachine, SetLink, UpgradeMachine>;
+// The machine takes so many times as long for all that it computes; below 1 it is faster.
+struct SlowMachine {
+    std::string node;
+    double factor = 1;  // above 0
+};
+
+using Change = std::variant<AddMachines, RemoveMachine, SetLink, UpgradeMachine, SlowMachine>;
 
 base::Result<Change> parse_add(std::string_view text);
 base::Result<Change> parse_remove(std::string_view text);
@@ -60,6 +72,7 @@ struct ChangedCluster {
 // * remove: its links go too.
 // * link: both directions. Between regions every link there is between them, and their trunks.
 // * upgrade: keeps name, place, host, network and links; memory and measurements as with add.
+// * slow: only a machine that measured itself; of others nothing but the type is known.
 // Errors name what is unknown and what is known.
 base::Result<ChangedCluster> apply_change(const spec::ClusterSpec& cluster, const Change& change);
 // One after the other; origin refers to the first.

@@ -10,6 +10,7 @@ export interface Worker {
   region: string;
   role: string;
   state: string;
+  incarnation: number;
   layers: [number, number]; // first, past the last
   kv_pages: number;
   kv_pages_used: number;

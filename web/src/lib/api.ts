@@ -146,3 +146,31 @@ export async function historyFile(key: string, format: 'json' | 'csv'): Promise<
   const response = await ask(`/helix/history${format === 'csv' ? '?format=csv' : ''}`, key, { cache: 'no-store' });
   return response.blob();
 }
+
+// A part of the server below /helix, as it is now.
+export async function readHelix(key: string, path: string, signal?: AbortSignal): Promise<string> {
+  const response = await ask(`/helix/${path}`, key, { cache: 'no-store', ...(signal ? { signal } : {}) });
+  return response.text();
+}
+
+// Has it do something; returns what it says to that.
+export async function tellHelix(key: string, path: string, body: unknown): Promise<string> {
+  const response = await ask(`/helix/${path}`, key, asJson(body));
+  return response.text();
+}
+
+// The progress of a what-if question and its answer, for as long as it is worked on.
+export async function* askWhatIf(key: string, question: object, signal: AbortSignal): AsyncGenerator<ServerEvent> {
+  const response = await ask('/helix/what-if', key, { ...asJson({ ...question, stream: true }), signal });
+  if (!response.body) throw problem('broken', 'The server answered without a text.');
+  try {
+    yield* serverEvents(response.body);
+  } catch (error) {
+    if (signal.aborted) throw error;
+    throw problem('broken', 'The connection broke off before the answer.');
+  }
+}
+
+function asJson(body: unknown): RequestInit {
+  return { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
+}
