@@ -144,8 +144,9 @@ NamedPlanFunction named_planner_for(const spec::ModelSpec& model) {
         options.manual.layers.resize(cluster.nodes.size());
         std::string missing;
         for (const auto& [name, layers] : chosen) {
-            const auto node = std::find_if(cluster.nodes.begin(), cluster.nodes.end(),
-                                           [&](const spec::NodeSpec& n) { return n.name == name; });
+            const auto node =
+                std::find_if(cluster.nodes.begin(), cluster.nodes.end(),
+                             [&, &name = name](const spec::NodeSpec& n) { return n.name == name; });
             if (node == cluster.nodes.end()) {
                 missing += (missing.empty() ? "" : ", ") + name;
                 continue;
