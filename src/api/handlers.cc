@@ -176,6 +176,18 @@ void on_pool(ApiContext& context, const Exchange& exchange, TokenAnswer answer) 
               });
 }
 
+// Reads a small body; where it is none, that is answered.
+bool read_small_body(ApiContext& context, const Exchange& exchange, Json& body) {
+    constexpr std::size_t kMostBytes = std::size_t{64} << 10U;
+    const std::string_view text = exchange->request().body_text();
+    auto error = text.size() <= kMostBytes
+                     ? parse_json_object(text, body)
+                     : std::optional(bad_field(
+                           "", fmt::format("The body is longer than {} bytes.", kMostBytes)));
+    if (error) context.refuse(*exchange, *error);
+    return !error;
+}
+
 // What the program around the API makes; heavy: takes longer than to write down what is known.
 void page(ApiContext& context, const Exchange& exchange, const char* content_type,
           const std::function<std::string()>& body, bool heavy) {
@@ -375,9 +387,7 @@ void place(ApiContext& context, const Exchange& exchange, Words) {
         context.refuse(*exchange, bad_field("layers", "'layers': " + message));
     };
     Json body;
-    if (const auto error = parse_json_object(exchange->request().body_text(), body)) {
-        return context.refuse(*exchange, *error);
-    }
+    if (!read_small_body(context, exchange, body)) return;
     const auto layers = body.find("layers");
     if (layers == body.end() || !layers->is_object() || layers->empty()) {
         return refuse("expected an object with a machine's name for each [first, end)");
@@ -422,9 +432,7 @@ void joining(ApiContext& context, const Exchange& exchange, Words) {
 void worker_key(ApiContext& context, const Exchange& exchange, Words) {
     if (!context.options.pages.worker_key) return nothing(context, exchange);
     Json body;
-    if (const auto error = parse_json_object(exchange->request().body_text(), body)) {
-        return context.refuse(*exchange, *error);
-    }
+    if (!read_small_body(context, exchange, body)) return;
     const auto name = body.find("name");
     if (name == body.end() || !name->is_string()) {
         return context.refuse(*exchange, bad_field("name", "'name': expected the machine's name"));

@@ -20,7 +20,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostChanges = 100;
 constexpr std::size_t kMostName = 256;
-constexpr std::int32_t kMostMachines = 100;
+constexpr std::int32_t kMostMachines = 100;  // that are added, of all changes together
+constexpr std::size_t kMostBody = std::size_t{64} << 10U;
 constexpr double kMostFactor = 1000;
 constexpr double kMostBandwidth = 1e13;
 constexpr double kMostLatency_s = 60;
@@ -146,6 +147,9 @@ std::string event(std::string_view name, std::string_view data) {
 }  // namespace
 
 std::optional<ApiError> read_what_if(std::string_view body, WhatIfQuestion& question) {
+    if (body.size() > kMostBody) {
+        return bad_field("", fmt::format("The question is longer than {} bytes.", kMostBody));
+    }
     Json object;
     if (auto error = parse_json_object(body, object)) return error;
     FieldReader fields(object);
@@ -162,10 +166,17 @@ std::optional<ApiError> read_what_if(std::string_view body, WhatIfQuestion& ques
                     fmt::format("expected an array of at most {} changes", kMostChanges));
         return fields.error();
     }
+    std::int32_t added = 0;
     for (std::size_t i = 0; i < changes->size(); ++i) {
         ChangeReader reader((*changes)[i], i);
         auto change = reader.read();
         if (reader.error()) return reader.error();
+        if (const auto* add = std::get_if<WhatIfAdd>(&*change)) added += add->count;
+        if (added > kMostMachines) {
+            fields.fail(field::kChanges,
+                        fmt::format("expected at most {} machines that are added", kMostMachines));
+            return fields.error();
+        }
         question.changes.push_back(std::move(*change));
     }
     return {};

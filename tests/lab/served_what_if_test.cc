@@ -158,6 +158,31 @@ TEST_F(ServedWhatIfTest, AnErrorNamesTheMachineThatIsNotThere) {
     EXPECT_NE(type.error().message.find("RTX 4091"), std::string::npos) << type.error().message;
 }
 
+TEST_F(ServedWhatIfTest, OnlyWhatHasMeasuredItselfIsSlowed) {
+    const auto answer =
+        ask({plan::AddMachines{"RTX 4090", "", 1, {}}, plan::SlowMachine{"new-RTX 4090", 2}});
+    ASSERT_FALSE(answer.ok());
+    EXPECT_NE(answer.error().message.find("slow new-RTX 4090"), std::string::npos)
+        << answer.error().message;
+    EXPECT_FALSE(ask({plan::SlowMachine{"den", 0}}).ok());
+}
+
+// In a simulation, too, where most of the time goes.
+TEST_F(ServedWhatIfTest, ASimulationThatNobodyWaitsForIsGivenUp) {
+    stop_at_ = "simulation";
+    const auto answer = ask({plan::SlowMachine{"den", 2}});
+    ASSERT_FALSE(answer.ok());
+    EXPECT_EQ(answer.error().code, base::Errc::unavailable);
+    stopped_ = false;
+    stop_at_ = "never";
+    // Each look at the clock takes as long as the searches may.
+    watch_.elapsed_s = [this] { return 10.0 * ++looks_; };
+    const auto hurried = ask({plan::SlowMachine{"den", 2}});
+    ASSERT_TRUE(hurried.ok()) << hurried.error().message;
+    EXPECT_FALSE(hurried->today.simulated);
+    EXPECT_EQ(hurried->today.not_simulated, "it takes too long");
+}
+
 // A type of the catalogue, beside machines that measured themselves; its network is as it is given.
 TEST_F(ServedWhatIfTest, AMachineOfTheCatalogueJoinsOverItsOwnNetwork) {
     const auto answer = ask({plan::AddMachines{"RTX 4090", "", 1, {{1e6, 0.02}}}});

@@ -23,7 +23,8 @@ constexpr double kDiskBytesPerS = 1e9;
 constexpr double kLoadShare = 0.7;
 // Of the window that counts: tokens, prompts and answers alike, and its bounds.
 constexpr double kWindowTokens = 100'000;
-constexpr double kLeastWindow_s = 20;
+constexpr double kLeastWindow_s = 6;
+constexpr double kLeastWarmup_s = 4;
 constexpr double kMostWindow_s = 20'000;
 // What people can buy, besides types that are there.
 constexpr const char* kSuggestedTypes[] = {"RTX 3060",     "RTX 4090",    "L4",
@@ -167,7 +168,8 @@ class Answering {
             TRY_VOID(begin("simulation", done += step));
             const auto saturated = run(*side, load, 0);
             if (!saturated.ok()) {
-                side->not_simulated = saturated.error().message;
+                const bool slow = saturated.error().code == base::Errc::unavailable;
+                side->not_simulated = slow ? "it takes too long" : saturated.error().message;
                 continue;
             }
             side->simulated.emplace().saturated_tokens_per_s = saturated->decode_tokens_per_s;
@@ -190,8 +192,8 @@ class Answering {
     }
 
     // Offline where nothing is offered.
-    static base::Result<sim::SimReport> run(const ServedSide& side, const Load& load,
-                                            double offered_tokens_per_s) {
+    base::Result<sim::SimReport> run(const ServedSide& side, const Load& load,
+                                     double offered_tokens_per_s) const {
         sim::HelixSetup setup = helix_setup(side.problem, side.report.placement, side.report.flows);
         setup.lengths = sim::LengthSource(load.rows, sim::LengthOrder::sampled);
         setup.overheads.lone_decode_doubles =
@@ -205,10 +207,16 @@ class Answering {
         if (const auto& predicted = side.report.prediction) {
             answer_s = predicted->ttft_s + load.moments.output * predicted->tpot_s;
         }
-        const double flow = std::max(side.report.max_flow_tokens_per_s, 1e-6);
+        const double flow = offered_tokens_per_s > 0
+                                ? offered_tokens_per_s
+                                : std::max(side.report.max_flow_tokens_per_s, 1e-6);
         setup.duration_s =
             std::clamp(std::max(kWindowTokens / flow, 2 * answer_s), kLeastWindow_s, kMostWindow_s);
-        setup.warmup_s = std::clamp(answer_s, setup.duration_s / 2, kMostWindow_s);
+        setup.warmup_s =
+            std::clamp(answer_s, std::max(setup.duration_s / 2, kLeastWarmup_s), kMostWindow_s);
+        // Clusters that are fast beyond measure have too many tokens in any window.
+        const double until_s = watch_.elapsed_s() + question_.budget_s / 2;
+        setup.stop = [this, until_s] { return watch_.stopped() || watch_.elapsed_s() >= until_s; };
         return sim::run_helix(setup);
     }
 

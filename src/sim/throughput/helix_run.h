@@ -59,6 +59,7 @@ struct HelixSetup {
     double warmup_s = 60;
     double duration_s = 600;
     bool until_done = false;  // online: end once every request has ended, if before the window does
+    std::function<bool()> stop{};  // asked now and then: the run is given up, with an error
     std::uint64_t seed = 0;
     bool check_invariants = false;  // after every step; slow
     // Told of everything if not null; must outlive the run. Transfers are told when they arrive, KV
@@ -73,7 +74,8 @@ double helix_start_s(const HelixSetup& setup);
 using SimProgress = std::function<void(double done_s, double total_s)>;
 
 // The same figures as run_reference(); latencies count from a request's arrival at the coordinator.
-// Errors: a placement or flows that do not serve, nodes without KV memory, arrivals without a rate.
+// Errors: a placement or flows that do not serve, nodes without KV memory, arrivals without a rate;
+// unavailable: it was stopped.
 base::Result<SimReport> run_helix(const HelixSetup& setup, const SimProgress& progress = {});
 
 }  // namespace helix::sim

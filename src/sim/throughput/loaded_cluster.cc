@@ -217,7 +217,10 @@ base::Result<SimReport> LoadedCluster::run() {
     const TimePoint start{base::from_seconds(start_s).ns};
     TRY_VOID(plan_arrivals(start_s));
     while (!clock_.empty() && clock_.next() < window_end_) {
-        ++counts_.events;
+        constexpr std::uint64_t kEventsBetweenLooks = 4096;
+        if (++counts_.events % kEventsBetweenLooks == 0 && setup_.stop && setup_.stop()) {
+            return base::Error{base::Errc::unavailable, "the simulation was stopped"};
+        }
         clock_.run_next();
         if (!serving_ && now() >= start) {
             return base::invalid("the placement does not come into force: " + trouble_);
