@@ -1,10 +1,11 @@
 #!/bin/bash
 # One card, proven and measured, in less than eight minutes.
 #   bench/gpu.sh [--helix FILE] [--device vulkan:0] [--out DIR] [--like TYPE] [--seed N] [--seconds 450] [--quick]
-#                [--llama-bench FILE] [--llama-server FILE]
+#                [--model SHAPE:QUANT]... [--llama-bench FILE] [--llama-server FILE]
 # --helix: a program that is built already [build/release/bin/helix; where there is none, `make build` makes it, which
 # takes minutes more, and the network]. --out: gets results.jsonl [a new folder]. --like: a type of `helix machines` to set
-# the ceilings against. --llama-bench, --llama-server: llama.cpp's programs, built for this card, to stand beside.
+# the ceilings against. --model: what is served, as `helix model synth` makes it [llama-1b:q8_0 and llama-1b:q4_k].
+# --llama-bench, --llama-server: llama.cpp's programs, built for this card, to stand beside.
 # --quick: tiny sizes, to try this script out; says nothing of a card.
 #
 # First the proof: a card that computes wrongly is not measured. Then the ceilings and the operators; what clients get over
@@ -14,11 +15,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 helix= device=vulkan:0 out= like= seed=$((RANDOM * 32768 + RANDOM)) seconds=450 quick= llama_bench= llama_server=
-usage() { sed -n '2,13s/^# \{0,1\}//p' bench/gpu.sh >&2; exit 2; }
+models_of=()
+usage() { sed -n '2,14s/^# \{0,1\}//p' bench/gpu.sh >&2; exit 2; }
 while [ $# -gt 0 ]; do
     case $1 in
     --quick) quick=yes; shift; continue ;;
     --help) usage ;;
+    --model) [ $# -gt 1 ] || usage; models_of+=(--model "$2"); shift 2; continue ;;
     --helix | --device | --out | --like | --seed | --seconds | --llama-bench | --llama-server) [ $# -gt 1 ] || usage ;;
     *) usage ;;
     esac
@@ -84,7 +87,8 @@ trap 'rm -rf "$models"' EXIT
 measured() {
     command -v python3 >/dev/null || { echo "skipped: no python3"; return 0; }
     timeout $((limit + 20)) python3 "$@" --helix "$helix" --device "$device" --models "$models" --record "$results" \
-        --seconds "$limit" --seed "$seed" ${quick:+--quick} || { [ $? -eq 124 ] && say_stopped || exit 1; }
+        --seconds "$limit" --seed "$seed" ${quick:+--quick} ${models_of[@]+"${models_of[@]}"} ||
+        { [ $? -eq 124 ] && say_stopped || exit 1; }
 }
 if section "Served" $served_seconds $peers_seconds; then
     measured bench/gpu_serve.py

@@ -146,7 +146,7 @@ def main():
             print(f"no {option}: --{option} FILE names llama.cpp's, built for this card")
     with tempfile.TemporaryDirectory(prefix="helix-models-") as folder:
         gpu_serve.prepare(args, folder)
-        compare(args, gpu_serve.QUICK if args.quick else gpu_serve.FULL, gpu_serve.Deadline(args.seconds), record)
+        compare(args, gpu_serve.load_of(args), gpu_serve.Deadline(args.seconds), record)
     gpu_serve.append(args.record, record)
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A device as clients meet it: time to the first token and tokens/s over HTTP, with 1 and with 64 streams.
 
-usage: bench/gpu_serve.py --helix FILE [--device vulkan:0] [--models DIR] [--record FILE] [--seconds 120] [--seed N]
-           [--quick]
+usage: bench/gpu_serve.py --helix FILE [--device vulkan:0] [--model SHAPE:QUANT]... [--models DIR] [--record FILE]
+           [--seconds 120] [--seed N] [--quick]
 
 Makes models of a real shape with random weights in DIR, serves each on a free port of this machine, and first checks what
 is promised: answers that were given alone are the same among 64. That load warms up, too. Then `helix bench` measures: so
@@ -240,12 +240,26 @@ def common_options(doc):
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--helix", required=True)
     parser.add_argument("--device", default="vulkan:0")
+    parser.add_argument("--model", action="append", type=shape_and_quant, metavar="SHAPE:QUANT",
+                        help="as `helix model synth` takes them [llama-1b:q8_0 and llama-1b:q4_k]")
     parser.add_argument("--models", help="folder of the models, which stay there [a temporary one]")
     parser.add_argument("--record")
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--quick", action="store_true")
     return parser
+
+
+def shape_and_quant(text):
+    shape, _, quant = text.partition(":")
+    if not shape or not quant:
+        raise argparse.ArgumentTypeError(f"{text!r} is no SHAPE:QUANT, like llama-3-8b:q8_0")
+    return shape, quant
+
+
+def load_of(args):
+    load = QUICK if args.quick else FULL
+    return load._replace(models=tuple(args.model)) if args.model else load
 
 
 def prepare(args, folder):
@@ -258,7 +272,7 @@ def prepare(args, folder):
 
 def main():
     args = common_options(__doc__).parse_args()
-    load, deadline = QUICK if args.quick else FULL, Deadline(args.seconds)
+    load, deadline = load_of(args), Deadline(args.seconds)
     record = {"kind": "served", "device": args.device, "helix": version(args.helix), "seed": args.seed,
               "quick": args.quick, "models": [], "skipped": []}
     with tempfile.TemporaryDirectory(prefix="helix-models-") as folder:

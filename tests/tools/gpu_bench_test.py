@@ -131,6 +131,10 @@ def test_not_served(helix):
     done = run(*serve(helix, "--device", "vulkan:99"))
     assert done.returncode == 1 and "ended with exit code 1" in done.stderr
     assert "no Vulkan device '99'" in done.stderr
+    done = run(*serve(helix, "--model", "tiny"))
+    assert done.returncode == 2 and "'tiny' is no SHAPE:QUANT" in done.stderr
+    done = run(*serve(helix, "--seconds", "0.5", "--model", "tiny:q4_0"))
+    assert done.returncode == 0 and done.stdout.startswith("skipped: tiny q4_0, ")
     done = run(*serve(helix, "--seconds", "0.5"))
     assert done.returncode == 0 and done.stdout.startswith("skipped: tiny q8_0, ") and "no time left" in done.stdout
 
