@@ -30,10 +30,12 @@ export class Visitor {
     this.policies = []; // of all answers that the page consists of
   }
 
-  async open(path = '/') {
+  // ownTime: the page's clock is the test's to move.
+  async open(path = '/', { ownTime = false } = {}) {
     this.context = await this.browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: 'reduce' });
     const page = (this.page = await this.context.newPage());
     page.setDefaultTimeout(15_000);
+    if (ownTime) await page.clock.install();
     page.on('console', (message) => {
       if (['error', 'warning'].includes(message.type())) this.errors.push(message.text());
     });

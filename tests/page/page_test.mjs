@@ -419,6 +419,22 @@ await check('a session that the server has forgotten is asked for again', async 
   await keyed.close();
 });
 
+await check('a page that is left open stays logged in', async () => {
+  const wall = await new Visitor(browser, url).open('/', { ownTime: true });
+  await wall.page.getByRole('dialog').getByLabel('API key').fill('the-key');
+  await wall.button('Use this key').click();
+  await wall.page.getByRole('combobox', { name: 'Model' }).waitFor();
+  const asked = () => wall.asked.filter((one) => one.endsWith('/helix/session')).length;
+  const before = asked();
+  await wall.page.clock.fastForward('05:00:00');
+  assert.equal(asked(), before, 'too often');
+  const renewed = wall.page.waitForResponse((response) => response.url().endsWith('/helix/session'));
+  await wall.page.clock.fastForward('01:30:00');
+  assert.equal((await (await renewed).json()).role, 'chat');
+  assert.equal(asked(), before + 1);
+  await wall.close();
+});
+
 await browser.close();
 await standIn.stop();
 finish();

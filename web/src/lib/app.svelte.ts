@@ -6,6 +6,7 @@ export type Theme = 'system' | 'light' | 'dark';
 
 const RETRY_MS = [1000, 2000, 4000, 8000];
 const TOAST_MS = 7000;
+const RENEW_MS = 6 * 3600 * 1000; // much less than a cookie lasts
 
 export interface Toast {
   id: number;
@@ -61,6 +62,13 @@ class App {
     matchMedia('(max-width: 760px)').addEventListener('change', () => (this.sidebarOpen = false));
     follow();
     void this.refreshModels();
+    // A page that is left open, on a wall, stays logged in.
+    setInterval(() => void this.#renew(), RENEW_MS);
+  }
+
+  // Asks what the visitor may do, which renews the cookie of the session. Without an answer nothing changes.
+  async #renew(): Promise<void> {
+    this.standing = await readStanding().catch(() => this.standing);
   }
 
   // Who has a key that may only look sends nothing. Whom the server has not placed yet may try.
