@@ -31,7 +31,7 @@ def openapi_of(server):
 
 def key_of(operation):
     names = [name for entry in operation["security"] for name in entry]
-    return {"apiKey": "API key", "adminKey": "admin key"}[names[0]] if names else "none"
+    return {"anyKey": "any key", "apiKey": "API key", "adminKey": "admin key"}[names[0]] if names else "none"
 
 
 def routes_table(document):

@@ -143,7 +143,8 @@ base::Result<std::unique_ptr<ApiServer>> ApiServer::start(ApiOptions options,
     if (!options.clock) options.clock = steady_now;
     if (!options.unix_time) options.unix_time = unix_now;
     if (options.http.id_seed == 0) options.http.id_seed = base::mix64(options.seed);
-    TRY(std::shared_ptr<Guard> guard, Guard::create(options.api_keys, options.access));
+    TRY(std::shared_ptr<Guard> guard,
+        Guard::create(options.api_keys, options.access, options.http.tls.has_value()));
     std::unique_ptr<AccessLog> access_log;
     if (!options.access.log.empty()) {
         TRY(access_log, AccessLog::open(options.access.log));

@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 
 #include "api/protocols/protocol.h"
+#include "api/session_cookie.h"
+#include "base/check.h"
 #include "base/escape.h"
 #include "base/log.h"
 
@@ -20,6 +22,7 @@ using net::HttpRequest;
 
 constexpr base::Duration kKeyFilesEvery = base::from_ms(500);
 constexpr base::Duration kLogEvery = base::from_seconds(1);
+constexpr base::Duration kCleanEvery = base::from_seconds(60);
 
 std::string lower(std::string_view text) {
     std::string out(text);
@@ -111,6 +114,13 @@ ApiError refusal(int status, std::string message, std::string code) {
     return {status, std::move(message), "invalid_request_error", "", std::move(code), 0};
 }
 
+ApiError too_many_wrong_keys(std::int64_t wait_s) {
+    ApiError error =
+        refusal(429, "Too many wrong keys came from your address; wait.", "too_many_wrong_keys");
+    error.retry_after_s = static_cast<std::int32_t>(wait_s);
+    return error;
+}
+
 // What may stand behind a key in a file of keys.
 constexpr const char* kRequestsPerMinute = "requests_per_minute";
 constexpr const char* kTokensPerMinute = "tokens_per_minute";
@@ -126,6 +136,24 @@ KeyLimits limits_in(const net::FoundKey& key) {
     return limits;
 }
 
+constexpr const char* kRole = "role";
+constexpr const char* kViewRole = "view";
+
+Role role_in(const net::FoundKey& key) {
+    for (const auto& [name, value] : key.choices) {
+        if (name == kRole && value == kViewRole) return Role::view;
+    }
+    return Role::chat;
+}
+
+// Whether the browser says that a page of another origin sent it.
+bool is_from_elsewhere(const HttpRequest& request) {
+    const std::string_view origin = request.header("origin");
+    const std::string_view site = request.header("sec-fetch-site");
+    if (!origin.empty() && !is_same_origin(origin, request.header("host"))) return true;
+    return !site.empty() && site != "same-origin" && site != "none";
+}
+
 std::string this_machine() {
     std::array<char, 256> name = {};
     if (::gethostname(name.data(), name.size() - 1) != 0) return {};
@@ -133,6 +161,21 @@ std::string this_machine() {
 }
 
 }  // namespace
+
+const char* to_string(Role role) {
+    switch (role) {
+        case Role::none:
+            return "none";
+        case Role::view:
+            return kViewRole;
+        case Role::chat:
+            return "chat";
+        case Role::admin:
+            return "admin";
+    }
+    CHECK(false);
+    return "";
+}
 
 std::string_view without_version(std::string_view path) {
     if (path.starts_with("/v1/")) path.remove_prefix(3);
@@ -144,6 +187,8 @@ Access access_of(std::string_view method, std::string_view path) {
     const bool change = changes_state(method);
     if (path == "/health" || path.starts_with("/health/")) return Access::probe;
     if (path == "/helix/join" && !change) return Access::probe;
+    // Here one logs in, so nobody has logged in before.
+    if (path == "/helix/session") return Access::session;
     // It changes nothing, and has what it reads from what others may read.
     if (path == "/helix/what-if") return Access::internals;
     if (path == "/helix" || path.starts_with("/helix/")) {
@@ -154,15 +199,21 @@ Access access_of(std::string_view method, std::string_view path) {
     if ((path == "/" || path == "/openapi.json" || path.starts_with("/assets/")) && !change) {
         return Access::open;
     }
+    for (const char* known :
+         {"/models", "/version", "/props", "/slots", "/api/tags", "/api/ps", "/api/version"}) {
+        if (path == known && !change) return Access::look;
+    }
+    if (path.starts_with("/models/") && !change) return Access::look;
     return Access::client;
 }
 
 base::Result<std::unique_ptr<Guard>> Guard::create(std::vector<std::string> api_keys,
-                                                   const AccessOptions& options) {
+                                                   const AccessOptions& options, bool tls) {
     TRY(net::SecretKeys clients,
         net::SecretKeys::load({std::move(api_keys),
                                options.api_key_files,
-                               {kRequestsPerMinute, kTokensPerMinute, kConcurrentRequests}}));
+                               {kRequestsPerMinute, kTokensPerMinute, kConcurrentRequests},
+                               {{kRole, {kViewRole, to_string(Role::chat)}}}}));
     TRY(net::SecretKeys admins,
         net::SecretKeys::load({options.admin_keys, options.admin_key_files}));
     for (const std::string& origin : options.cors_origins) {
@@ -172,11 +223,12 @@ base::Result<std::unique_ptr<Guard>> Guard::create(std::vector<std::string> api_
         return base::invalid(fmt::format(
             "--cors-origin: '{}' is no origin; write it like https://chat.example.org", origin));
     }
-    return std::unique_ptr<Guard>(new Guard(std::move(clients), std::move(admins), options));
+    return std::unique_ptr<Guard>(new Guard(std::move(clients), std::move(admins), options, tls));
 }
 
-Guard::Guard(net::SecretKeys api_keys, net::SecretKeys admin_keys, const AccessOptions& options)
-    : api_keys_(std::move(api_keys)), admin_keys_(std::move(admin_keys)) {
+Guard::Guard(net::SecretKeys api_keys, net::SecretKeys admin_keys, const AccessOptions& options,
+             bool tls)
+    : api_keys_(std::move(api_keys)), admin_keys_(std::move(admin_keys)), tls_(tls) {
     host_names_ = {"localhost"};
     if (std::string name = this_machine(); !name.empty()) {
         host_names_.push_back(name.substr(0, name.find('.')));
@@ -190,22 +242,46 @@ Guard::Guard(net::SecretKeys api_keys, net::SecretKeys admin_keys, const AccessO
     }
 }
 
-Guard::Given Guard::look_up(const HttpRequest& request) const {
+Guard::Given Guard::given_by(const net::SecretHash& key) const {
     Given given;
-    const std::string_view key = key_in(request);
-    if (key.empty()) return given;
     const auto api = api_keys_.find(key);
     const auto admin = admin_keys_.find(key);
-    given.api = api.has_value();
-    given.admin = admin.has_value();
-    if (api) given.label = api->label;
-    if (admin) given.label = admin->label;
-    if (api) given.limits = limits_in(*api);
+    if (api) {
+        given.label = api->label;
+        given.limits = limits_in(*api);
+        given.role = role_in(*api);
+    }
+    if (admin) {
+        given.label = admin->label;
+        given.role = Role::admin;
+    }
     // Where no keys are asked for a key is not wrong: clients send whatever their library makes
     // them send.
-    given.wrong =
-        !given.api && !given.admin && (api_keys_.configured() || admin_keys_.configured());
+    given.wrong = given.role == Role::none && (api_keys_.configured() || admin_keys_.configured());
     return given;
+}
+
+// A cookie that is no session's is no guess of a key, but one from before the server began anew.
+Guard::Given Guard::given_by_session(base::TimePoint now, const HttpRequest& request) const {
+    for (const std::string_view id : session_ids(request)) {
+        const auto key = sessions_.find(now, id);
+        if (!key) continue;
+        Given given = given_by(*key);
+        if (given.role == Role::none) continue;  // the key is none any more
+        given.session_id = id;
+        return given;
+    }
+    return {};
+}
+
+// Who sends a key is who the key says, whatever cookies the browser adds. What a page of another
+// origin has the browser read is read without the session; what it has it change, check_session()
+// refuses.
+Guard::Given Guard::look_up(base::TimePoint now, const HttpRequest& request) const {
+    const std::string_view key = key_in(request);
+    if (!key.empty()) return given_by(net::hash_secret(key));
+    if (!changes_state(request.method) && is_from_elsewhere(request)) return {};
+    return given_by_session(now, request);
 }
 
 // A name that is not ours may be an attacker's name that points here (DNS rebinding), so that the
@@ -231,7 +307,8 @@ std::optional<ApiError> Guard::check_host(const HttpRequest& request) const {
 }
 
 bool Guard::is_shared_with(std::string_view origin, std::string_view path) const {
-    return path.starts_with("/v1/") && access_of("GET", path) == Access::client &&
+    const Access access = access_of("GET", path);
+    return path.starts_with("/v1/") && (access == Access::client || access == Access::look) &&
            std::find(cors_origins_.begin(), cors_origins_.end(), lower(origin)) !=
                cors_origins_.end();
 }
@@ -260,11 +337,22 @@ std::optional<ApiError> Guard::check_key(const HttpRequest& request, Access acce
         case Access::probe:
         case Access::open:
             return {};
-        case Access::client:
-            if (!api_keys_.configured() || given.api) return {};
+        case Access::session:
+            if (!given.wrong) return {};
             return refusal(401, "Incorrect API key provided.", "invalid_api_key");
+        case Access::look:
+        case Access::client:
+            if (!api_keys_.configured() || given.role >= Role::chat) return {};
+            if (given.role == Role::none) {
+                return refusal(401, "Incorrect API key provided.", "invalid_api_key");
+            }
+            if (access == Access::look) return {};
+            return refusal(403,
+                           "This key may only look at the cluster (role=view in the server's "
+                           "file of keys).",
+                           "view_only");
         case Access::internals:
-            if (given.api || given.admin || is_local(request)) return {};
+            if (given.role != Role::none || is_local(request)) return {};
             if (keys) {
                 return refusal(401, "This needs an API key or an admin key.", "invalid_api_key");
             }
@@ -276,7 +364,7 @@ std::optional<ApiError> Guard::check_key(const HttpRequest& request, Access acce
             break;
     }
     if (admin_keys_.configured()) {
-        if (given.admin) return {};
+        if (given.role == Role::admin) return {};
         return refusal(401, "This needs an admin key (--admin-key-file, HELIX_ADMIN_KEY).",
                        "invalid_admin_key");
     }
@@ -286,7 +374,7 @@ std::optional<ApiError> Guard::check_key(const HttpRequest& request, Access acce
                        "(--admin-key-file of the server).",
                        "denied");
     }
-    if (!api_keys_.configured() || given.api) return {};
+    if (!api_keys_.configured() || given.role >= Role::chat) return {};
     return refusal(401, "This needs the API key: the server has no admin key.", "invalid_api_key");
 }
 
@@ -303,8 +391,31 @@ std::optional<ApiError> Guard::check_encoding(const HttpRequest& request) const 
     return {};
 }
 
+// Browsers send cookies by themselves. SameSite=Strict keeps other sites from making use of that,
+// but to it all ports of this machine are one site, so our page says who it is: by its origin and
+// by a header that others cannot have sent from elsewhere.
+std::optional<ApiError> Guard::check_session(const HttpRequest& request) const {
+    const bool named =
+        !request.header("origin").empty() || request.header("sec-fetch-site") == "same-origin";
+    if (is_from_elsewhere(request) || !named) {
+        return refusal(403,
+                       "A cookie counts for what this server's own page asks, and the browser does "
+                       "not say that this is one (Origin, Sec-Fetch-Site). Programs send the key: "
+                       "Authorization: Bearer KEY.",
+                       "cross_origin");
+    }
+    if (request.header("x-helix-page") != "1") {
+        return refusal(403,
+                       "With a cookie this needs the header X-Helix-Page: 1. Programs send the "
+                       "key: Authorization: Bearer KEY.",
+                       "no_page_header");
+    }
+    return {};
+}
+
 // What a page can send without a preflight has other types.
-std::optional<ApiError> Guard::check_type(const HttpRequest& request, Access access) const {
+std::optional<ApiError> Guard::check_type(const HttpRequest& request, Access access,
+                                          const Given& given) const {
     const std::string type = media_type(request.header("content-type"));
     const bool upload = request.method == "POST" && without_version(request.path) == "/files";
     if (upload) {
@@ -313,7 +424,8 @@ std::optional<ApiError> Guard::check_type(const HttpRequest& request, Access acc
                        "unsupported_media_type");
     }
     if (type == "application/json" || type.ends_with("+json")) return {};
-    if (type.empty() && access != Access::admin && !has_body(request)) return {};
+    const bool must_say = access == Access::admin || !given.session_id.empty();
+    if (type.empty() && !must_say && !has_body(request)) return {};
     return refusal(415, "The content type must be application/json.", "unsupported_media_type");
 }
 
@@ -330,13 +442,14 @@ net::HttpResponse Guard::answer_preflight(const HttpRequest& request) const {
 }
 
 bool Guard::asks_for_key(Access access) const {
-    if (access == Access::client) return api_keys_.configured();
-    return access == Access::internals || access == Access::admin;
+    if (access == Access::client || access == Access::look) return api_keys_.configured();
+    return access == Access::internals || access == Access::admin || access == Access::session;
 }
 
 std::int64_t Guard::pause_s(base::TimePoint now, const HttpRequest& request,
                             const Given& given) const {
     if (!given.wrong && given.label.empty()) return 0;  // it brings no key
+    if (!given.session_id.empty()) return 0;            // nobody guesses 256 bits
     if (!given.wrong && throttle_.known(now, request.peer, given.label)) return 0;
     return throttle_.pause_s(now, request.peer);
 }
@@ -349,15 +462,17 @@ void Guard::note_turned_away(const HttpRequest& request) {
 Passage Guard::check(base::TimePoint now, const HttpRequest& request) {
     Passage passage;
     passage.access = access_of(request.method, request.path);
-    const Given given = look_up(request);
+    const Given given = look_up(now, request);
     passage.key = given.label;
     passage.limits = given.limits;
     const auto answer = [&](const ApiError& error) {
         passage.response = error_response(request, error);
         return passage;
     };
-    // A page of an attacker's name has no key of ours, and no browser adds one by itself.
-    if (passage.access != Access::probe && !given.api && !given.admin) {
+    // A page of an attacker's name has no key of ours, and no browser adds one by itself, as it
+    // does cookies.
+    const bool sends_key = given.role != Role::none && given.session_id.empty();
+    if (passage.access != Access::probe && !sends_key) {
         if (const auto error = check_host(request)) return answer(*error);
     }
     const std::string_view origin = request.header("origin");
@@ -374,17 +489,18 @@ Passage Guard::check(base::TimePoint now, const HttpRequest& request) {
     }
     if (changes_state(request.method)) {
         if (const auto error = check_page(request)) return answer(*error);
+        if (!given.session_id.empty()) {
+            if (const auto error = check_session(request)) return answer(*error);
+        }
     }
     if (const std::int64_t wait_s = asks_for_key(passage.access) ? pause_s(now, request, given) : 0;
         wait_s > 0) {
         note_turned_away(request);
-        ApiError error = refusal(429, "Too many wrong keys came from your address; wait.",
-                                 "too_many_wrong_keys");
-        error.retry_after_s = static_cast<std::int32_t>(wait_s);
         passage.key.clear();
-        return answer(error);
+        return answer(too_many_wrong_keys(wait_s));
     }
     if (!given.label.empty()) throttle_.succeeded(now, request.peer, given.label);
+    if (!given.session_id.empty()) sessions_.used(now, given.session_id);
     if (const auto error = check_key(request, passage.access, given)) {
         if (given.wrong) {
             throttle_.failed(now, request.peer);
@@ -398,17 +514,85 @@ Passage Guard::check(base::TimePoint now, const HttpRequest& request) {
             passage.response->headers.emplace_back("accept-encoding", "identity");
             return passage;
         }
-        if (const auto error = check_type(request, passage.access)) return answer(*error);
+        if (const auto error = check_type(request, passage.access, given)) return answer(*error);
     }
     return passage;
 }
 
 bool Guard::admits_client(base::TimePoint now, const HttpRequest& head) const {
-    const Given given = look_up(head);
-    if (!given.api && check_host(head)) return false;
+    const Given given = look_up(now, head);
+    const bool session = !given.session_id.empty();
+    if ((session || given.role == Role::none) && check_host(head)) return false;
     if (check_page(head)) return false;
-    if (given.api && pause_s(now, head, given) > 0) return false;
+    if (session && check_session(head)) return false;
+    if (given.role != Role::none && pause_s(now, head, given) > 0) return false;
     return !check_key(head, Access::client, given).has_value();
+}
+
+Standing Guard::standing_of(const HttpRequest& request, const Given& given) const {
+    const auto may = [&](Access access) { return !check_key(request, access, given).has_value(); };
+    Standing standing;
+    standing.label = given.label;
+    standing.session = !given.session_id.empty();
+    standing.api_keys = api_keys_.configured();
+    standing.admin_keys = admin_keys_.configured();
+    if (may(Access::admin)) {
+        standing.role = Role::admin;
+    } else if (may(Access::client)) {
+        standing.role = Role::chat;
+    } else if (may(Access::look) && may(Access::internals)) {
+        standing.role = Role::view;
+    }
+    return standing;
+}
+
+Standing Guard::standing(base::TimePoint now, const HttpRequest& request) const {
+    return standing_of(request, look_up(now, request));
+}
+
+// A proxy that speaks HTTPS to the browser says so.
+bool Guard::sets_secure(const HttpRequest& request) const {
+    return tls_ || lower(request.header("x-forwarded-proto")) == "https";
+}
+
+Guard::LogIn Guard::log_in(base::TimePoint now, const HttpRequest& request, std::string_view key) {
+    LogIn out;
+    if (!api_keys_.configured() && !admin_keys_.configured()) {
+        out.refused = refusal(400, "This server asks for no key.", "no_keys");
+        return out;
+    }
+    const net::SecretHash hash = net::hash_secret(key);
+    Given given = given_by(hash);
+    if (const std::int64_t wait_s = pause_s(now, request, given); wait_s > 0) {
+        note_turned_away(request);
+        out.refused = too_many_wrong_keys(wait_s);
+        return out;
+    }
+    if (given.wrong) {
+        throttle_.failed(now, request.peer);
+        note_turned_away(request);
+        out.refused = refusal(401, "Incorrect API key provided.", "invalid_api_key");
+        return out;
+    }
+    throttle_.succeeded(now, request.peer, given.label);
+    log_out(request);
+    given.session_id = net::random_secret();
+    sessions_.begin(now, given.session_id, hash);
+    out.standing = standing_of(request, given);
+    out.cookie =
+        session_cookie(request, given.session_id, Sessions::kIdleSeconds, sets_secure(request));
+    return out;
+}
+
+std::string Guard::log_out(const HttpRequest& request) {
+    for (const std::string_view id : session_ids(request)) sessions_.end(id);
+    return session_cookie(request, "", 0, sets_secure(request));
+}
+
+std::string Guard::renewed_cookie(base::TimePoint now, const HttpRequest& request) const {
+    if (session_ids(request).empty() || is_from_elsewhere(request)) return {};
+    const std::string id = given_by_session(now, request).session_id;
+    return session_cookie(request, id, Sessions::kIdleSeconds, sets_secure(request));
 }
 
 void Guard::on_tick(base::TimePoint now) {
@@ -416,6 +600,12 @@ void Guard::on_tick(base::TimePoint now) {
         logged_ = now;
         LOG_WARN("{} request(s) with a wrong key were turned away, the last from {}",
                  std::exchange(turned_away_, 0), last_turned_away_);
+    }
+    if (now - cleaned_ >= kCleanEvery) {
+        cleaned_ = now;
+        sessions_.clean(now, [this](const net::SecretHash& key) {
+            return api_keys_.find(key).has_value() || admin_keys_.find(key).has_value();
+        });
     }
     if (now - looked_ < kKeyFilesEvery) return;
     looked_ = now;

@@ -176,18 +176,6 @@ void on_pool(ApiContext& context, const Exchange& exchange, TokenAnswer answer) 
               });
 }
 
-// Reads a small body; where it is none, that is answered.
-bool read_small_body(ApiContext& context, const Exchange& exchange, Json& body) {
-    constexpr std::size_t kMostBytes = std::size_t{64} << 10U;
-    const std::string_view text = exchange->request().body_text();
-    auto error = text.size() <= kMostBytes
-                     ? parse_json_object(text, body)
-                     : std::optional(bad_field(
-                           "", fmt::format("The body is longer than {} bytes.", kMostBytes)));
-    if (error) context.refuse(*exchange, *error);
-    return !error;
-}
-
 // What the program around the API makes; heavy: takes longer than to write down what is known.
 void page(ApiContext& context, const Exchange& exchange, const char* content_type,
           const std::function<std::string()>& body, bool heavy) {
@@ -223,6 +211,17 @@ void answer_loaded(ApiContext& context, const Exchange& exchange,
 }
 
 }  // namespace
+
+bool read_small_body(ApiContext& context, const Exchange& exchange, Json& body) {
+    constexpr std::size_t kMostBytes = std::size_t{64} << 10U;
+    const std::string_view text = exchange->request().body_text();
+    auto error = text.size() <= kMostBytes
+                     ? parse_json_object(text, body)
+                     : std::optional(bad_field(
+                           "", fmt::format("The body is longer than {} bytes.", kMostBytes)));
+    if (error) context.refuse(*exchange, *error);
+    return !error;
+}
 
 void nothing(ApiContext& context, const Exchange& exchange) {
     const net::HttpRequest& request = exchange->request();

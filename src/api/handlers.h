@@ -20,6 +20,8 @@ using Exchange = std::shared_ptr<net::HttpExchange>;
 using Words = std::span<const std::string_view>;
 using Handler = void(ApiContext& context, const Exchange& exchange, Words words);
 
+// Reads a small body; where it is none, that is answered, and the return value is false.
+bool read_small_body(ApiContext& context, const Exchange& exchange, nlohmann::ordered_json& body);
 // There is nothing at this path.
 void nothing(ApiContext& context, const Exchange& exchange);
 
@@ -64,9 +66,12 @@ Handler live;
 Handler metrics;
 Handler version;
 
-// The page for browsers, and what it consists of.
+// The page for browsers, what it consists of, and who has logged in on it.
 Handler start_page;
 Handler page_asset;  // its name
+Handler session;
+Handler log_in;
+Handler log_out;
 
 // The cluster, and what may be done with it.
 Handler cluster;

@@ -96,7 +96,7 @@ void run_heavy(ApiContext& context, const Exchange& exchange, const std::string&
 }
 
 std::string client_of(const ApiContext& context, const net::HttpRequest& request) {
-    const std::string key = context.guard->key_of(request);
+    const std::string key = context.guard->key_of(context.options.clock(), request);
     return key.empty() ? "address " + KeyThrottle::address_of(request.peer) : "key " + key;
 }
 

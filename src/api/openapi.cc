@@ -106,11 +106,14 @@ Json security_of(const Route& route) {
     switch (access_of(route.method, route.path)) {
         case Access::probe:
         case Access::open:
+        case Access::session:
             return Json::array();
         case Access::admin:
             return Json::array({{{"adminKey", Json::array()}}});
-        case Access::client:
+        case Access::look:
         case Access::internals:
+            return Json::array({{{"anyKey", Json::array()}}});
+        case Access::client:
             break;
     }
     return Json::array({{{"apiKey", Json::array()}}});
@@ -169,7 +172,8 @@ std::string openapi_document(const std::string& version) {
           {"license", {{"name", "Apache-2.0"}, {"identifier", "Apache-2.0"}}}}},
         {"servers", Json::array({{{"url", "/"}}})},
         {"paths", std::move(paths)},
-        {"components", {{"securitySchemes", {{"apiKey", bearer}, {"adminKey", bearer}}}}}};
+        {"components",
+         {{"securitySchemes", {{"anyKey", bearer}, {"apiKey", bearer}, {"adminKey", bearer}}}}}};
     return document.dump(1) + "\n";
 }
 

@@ -15,6 +15,7 @@
 #include "api/guard.h"
 #include "api/protocols/protocol.h"
 #include "api/quota_gate.h"
+#include "api/web_page.h"
 #include "base/check.h"
 
 namespace helix::api {
@@ -107,6 +108,13 @@ constexpr std::array kRoutes = {
     get("/openapi.json", handle::openapi, "routes and fields, for programs (OpenAPI 3.1)")
         .unversioned(),
     get("/version", handle::version, "the version").unversioned(),
+    get("/helix/session", handle::session,
+        "what who asks may do: role (none, view, chat, admin), and by which key")
+        .unversioned(),
+    post("/helix/session", handle::log_in,
+         "logs in with a key; the answer is a cookie that stands for it")
+        .unversioned(),
+    remove("/helix/session", handle::log_out, "logs out").unversioned(),
     get("/helix/cluster", handle::cluster, "workers, requests and the placement in force")
         .unversioned(),
     get("/helix/events", handle::cluster_events,
@@ -238,10 +246,13 @@ void route(ApiContext& context, const Exchange& exchange) {
     for (auto& [name, value] : extra_headers(protocol_of(exchange->request().path), request_id)) {
         exchange->add_header(name, value);
     }
-    const std::optional<Passage> passage = let_pass(context, exchange);
-    if (!passage) return;
     const net::HttpRequest& request = exchange->request();
     const std::string_view path = without_version(request.path);
+    for (auto& [name, value] : guarding_headers(path)) {
+        exchange->add_header(std::move(name), std::move(value));
+    }
+    const std::optional<Passage> passage = let_pass(context, exchange);
+    if (!passage) return;
     if (context.jobs == nullptr && is_job_path(path)) {
         return handle::jobs_are_off(context, exchange);
     }

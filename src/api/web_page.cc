@@ -18,6 +18,13 @@ constexpr const char* kPagePolicy =
     "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'";
 
+// All other answers are for programs. A browser may be led to one all the same, and it may hold
+// what a stranger wrote (a file, the name of a machine in a picture): it runs nothing, loads
+// nothing, and is of no origin, so that it cannot use the session of who looks at it.
+constexpr const char* kOtherPolicy =
+    "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; "
+    "sandbox allow-downloads";
+
 constexpr std::array<std::pair<std::string_view, const char*>, 6> kPageTypes = {{
     {".html", "text/html; charset=utf-8"},
     {".js", "text/javascript; charset=utf-8"},
@@ -89,6 +96,13 @@ bool wants_page(const net::HttpRequest& request) {
     return takes(request.header("accept"), "text/html");
 }
 
+net::HttpHeaders guarding_headers(std::string_view path) {
+    const bool page = path == "/" || path.starts_with("/assets/");
+    return {{"x-content-type-options", "nosniff"},
+            {"referrer-policy", "no-referrer"},
+            {"content-security-policy", page ? kPagePolicy : kOtherPolicy}};
+}
+
 net::HttpResponse page_response(const PageFile& file, const net::HttpRequest& request) {
     const bool packed = takes(request.header("accept-encoding"), "gzip");
     const bool named_by_content = file.path.starts_with("/assets/");
@@ -101,9 +115,6 @@ net::HttpResponse page_response(const PageFile& file, const net::HttpRequest& re
         {"cache-control", named_by_content ? "public, max-age=31536000, immutable" : "no-cache"},
         {"etag", tag},
         {"vary", named_by_content ? "Accept-Encoding" : "Accept, Accept-Encoding"},
-        {"x-content-type-options", "nosniff"},
-        {"referrer-policy", "no-referrer"},
-        {"content-security-policy", kPagePolicy},
     };
     if (has_tag(request.header("if-none-match"), tag)) {
         response.status = 304;

@@ -6,7 +6,7 @@
 #include "net/http_message.h"
 
 // The page for browsers: the files of web/dist, which are part of the program, and the headers that
-// they are served with.
+// they and all other answers are served with.
 
 namespace helix::api {
 
@@ -23,6 +23,10 @@ const PageFile* find_page_file(std::string_view path);
 
 // Whether who asks for "/" can show a page: browsers name text/html, programs do not.
 bool wants_page(const net::HttpRequest& request);
+
+// Headers of every answer at this path, errors included, that keep a browser from running or
+// loading what is not ours. path has no "/v1" before it.
+net::HttpHeaders guarding_headers(std::string_view path);
 
 // The file packed if the client takes that, or 304 if it has it. Files below /assets/ have names
 // that change with their contents and are kept for good; index.html is asked for anew each time.

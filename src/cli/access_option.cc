@@ -23,7 +23,8 @@ void add_access_options(CLI::App& command, AccessArguments& a) {
     command.add_option("--api-key-file", a.api_key_files,
                        "clients must send one of the keys in this file: \"KEY\" or \"NAME KEY\" a "
                        "line, and behind it requests_per_minute=N, tokens_per_minute=N, "
-                       "concurrent_requests=N; read anew when it changes; HELIX_API_KEY sets one, "
+                       "concurrent_requests=N, role=view (may look and nothing else); read anew "
+                       "when it changes; HELIX_API_KEY sets one, "
                        "too");
     command.add_option("--api-key", a.api_keys,
                        "clients must send one of these; everybody on this machine can see them "

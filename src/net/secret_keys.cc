@@ -39,33 +39,92 @@ bool looks_like_number(std::string_view text) {
            !text.ends_with('=');
 }
 
+// What a line of a file may look like.
+std::string expected_line(const SecretSources& sources) {
+    std::string out = "expected \"KEY\" or \"NAME KEY\"";
+    std::vector<std::string> behind = sources.numbers;
+    for (std::string& name : behind) name += "=N";
+    if (!behind.empty()) {
+        out += fmt::format(", and behind it {} (1 to {})", fmt::join(behind, ", "), kMostNumber);
+    }
+    for (const KeyChoice& choice : sources.choices) {
+        out += fmt::format(", {}={}", choice.name, fmt::join(choice.values, "|"));
+    }
+    return out;
+}
+
 Result<std::pair<std::string, std::int64_t>> read_number(const std::string& text,
-                                                         const std::vector<std::string>& names) {
+                                                         const SecretSources& sources) {
     const std::size_t equals = text.find('=');
     const std::string name = text.substr(0, equals);
+    const std::vector<std::string>& names = sources.numbers;
     std::int64_t value = 0;
     const char* end = text.data() + text.size();
     const auto read = std::from_chars(text.data() + equals + 1, end, value);
     const bool good = read.ec == std::errc() && read.ptr == end && value >= 1 &&
                       value <= kMostNumber &&
                       std::find(names.begin(), names.end(), name) != names.end();
-    if (!good) return base::invalid("");
+    if (!good) return base::invalid(expected_line(sources));
     return std::pair(name, value);
 }
 
-std::vector<std::string> as_shown(std::vector<std::string> names) {
-    for (std::string& name : names) name += "=N";
-    return names;
+// The choice that this word is of, whether its value is one or not.
+const KeyChoice* choice_of(std::string_view word, const SecretSources& sources) {
+    for (const KeyChoice& choice : sources.choices) {
+        if (word.starts_with(choice.name) && word.substr(choice.name.size()).starts_with('=')) {
+            return &choice;
+        }
+    }
+    return nullptr;
+}
+
+Result<std::pair<std::string, std::string>> read_choice(const KeyChoice& choice,
+                                                        std::string_view word) {
+    std::string value(word.substr(choice.name.size() + 1));
+    const auto& values = choice.values;
+    if (std::find(values.begin(), values.end(), value) == values.end()) {
+        return base::invalid(
+            fmt::format("the {} of a key here is {}", choice.name, fmt::join(values, " or ")));
+    }
+    return std::pair(choice.name, std::move(value));
+}
+
+// Takes what stands behind the key off the end of the line.
+Status read_words_behind(std::vector<std::string>& words, const SecretSources& sources,
+                         FoundKey& found) {
+    while (words.size() > 1) {
+        const std::string& last = words.back();
+        if (const KeyChoice* choice = choice_of(last, sources)) {
+            TRY(auto chosen, read_choice(*choice, last));
+            found.choices.push_back(std::move(chosen));
+        } else if (!sources.numbers.empty() && looks_like_number(last)) {
+            TRY(auto number, read_number(last, sources));
+            found.numbers.push_back(std::move(number));
+        } else {
+            break;
+        }
+        words.pop_back();
+    }
+    return base::Ok{};
 }
 
 }  // namespace
 
-SecretKeys::Hash SecretKeys::hash_of(std::string_view text) {
-    Hash hash = {};
-    static_assert(sizeof(Hash) == crypto_generichash_BYTES);
-    const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
-    CHECK(crypto_generichash(hash.data(), hash.size(), bytes, text.size(), nullptr, 0) == 0);
+SecretHash hash_secret(std::string_view secret) {
+    SecretHash hash = {};
+    static_assert(sizeof(SecretHash) == crypto_generichash_BYTES);
+    const auto* bytes = reinterpret_cast<const unsigned char*>(secret.data());
+    CHECK(crypto_generichash(hash.data(), hash.size(), bytes, secret.size(), nullptr, 0) == 0);
     return hash;
+}
+
+std::string random_secret() {
+    CHECK(sodium_init() >= 0);
+    std::array<unsigned char, 32> bytes = {};
+    randombytes_buf(bytes.data(), bytes.size());
+    std::string out;
+    for (const unsigned char byte : bytes) out += fmt::format("{:02x}", byte);
+    return out;
 }
 
 Result<SecretKeys::Key> SecretKeys::make_key(std::string_view name, std::string_view secret) {
@@ -74,7 +133,7 @@ Result<SecretKeys::Key> SecretKeys::make_key(std::string_view name, std::string_
             "a key must have 1 to {} letters, digits or signs, without blanks", kMostKeyBytes));
     }
     Key key;
-    key.hash = hash_of(secret);
+    key.hash = hash_secret(secret);
     key.found.label = name;
     if (name.empty()) {
         key.found.label = fmt::format("key-{:02x}{:02x}{:02x}{:02x}", key.hash[0], key.hash[1],
@@ -84,23 +143,21 @@ Result<SecretKeys::Key> SecretKeys::make_key(std::string_view name, std::string_
 }
 
 Result<SecretKeys::Key> SecretKeys::read_line(std::vector<std::string> words,
-                                              const std::vector<std::string>& numbers) {
+                                              const SecretSources& sources) {
     FoundKey found;
-    while (!numbers.empty() && words.size() > 1 && looks_like_number(words.back())) {
-        TRY(auto number, read_number(words.back(), numbers));
-        found.numbers.push_back(std::move(number));
-        words.pop_back();
-    }
+    TRY_VOID(read_words_behind(words, sources, found));
     const std::string name = words.size() > 1 ? words.front() : "";
-    const bool good = words.size() <= 2 && (name.empty() || is_printable(name, kMostNameBytes));
-    if (!good) return base::invalid("");
+    const bool good = words.size() <= 2 && (name.empty() || is_printable(name, kMostNameBytes)) &&
+                      is_printable(words.back(), kMostKeyBytes);
+    if (!good) return base::invalid(expected_line(sources));
     TRY(Key key, make_key(name, words.back()));
     key.found.numbers = std::move(found.numbers);
+    key.found.choices = std::move(found.choices);
     return key;
 }
 
-Result<std::vector<SecretKeys::Key>> SecretKeys::read_file(
-    const std::string& path, const std::vector<std::string>& numbers) {
+Result<std::vector<SecretKeys::Key>> SecretKeys::read_file(const std::string& path,
+                                                           const SecretSources& sources) {
     TRY_VOID(check_only_ours(path));
     std::ifstream file(path);
     if (!file) return base::Error{base::Errc::io, path + ": cannot read it"};
@@ -111,13 +168,9 @@ Result<std::vector<SecretKeys::Key>> SecretKeys::read_file(
         std::vector<std::string> all;
         for (std::string word; words >> word;) all.push_back(std::move(word));
         if (all.empty() || all.front().front() == '#') continue;
-        auto key = read_line(std::move(all), numbers);
+        auto key = read_line(std::move(all), sources);
         if (!key.ok()) {
-            return base::invalid(fmt::format(
-                "{}:{}: expected \"KEY\" or \"NAME KEY\"{}", path, number,
-                numbers.empty() ? std::string()
-                                : fmt::format(", and behind it {} (1 to {})",
-                                              fmt::join(as_shown(numbers), ", "), kMostNumber)));
+            return base::invalid(fmt::format("{}:{}: {}", path, number, key.error().message));
         }
         keys.push_back(std::move(key).value());
     }
@@ -133,7 +186,7 @@ Result<SecretKeys> SecretKeys::load(SecretSources sources) {
     }
     for (const std::string& path : sources.files) {
         File file{FileWatch(path), {}};
-        TRY(file.keys, read_file(path, sources.numbers));
+        TRY(file.keys, read_file(path, sources));
         if (file.keys.empty()) {
             return base::invalid(fmt::format("{} holds no key: write one a line", path));
         }
@@ -145,7 +198,10 @@ Result<SecretKeys> SecretKeys::load(SecretSources sources) {
 
 std::optional<FoundKey> SecretKeys::find(std::string_view given) const {
     if (!configured()) return {};
-    const Hash hash = hash_of(given);
+    return find(hash_secret(given));
+}
+
+std::optional<FoundKey> SecretKeys::find(const SecretHash& hash) const {
     const Key* found = nullptr;
     const auto look = [&](const std::vector<Key>& keys) {
         for (const Key& key : keys) {
@@ -161,7 +217,7 @@ std::optional<FoundKey> SecretKeys::find(std::string_view given) const {
 Status SecretKeys::refresh() {
     for (File& file : files_) {
         if (!file.watch.changed()) continue;
-        TRY(file.keys, read_file(file.watch.path(), sources_.numbers));
+        TRY(file.keys, read_file(file.watch.path(), sources_));
     }
     return base::Ok{};
 }

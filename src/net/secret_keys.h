@@ -16,6 +16,18 @@
 
 namespace helix::net {
 
+// A secret without the secret: BLAKE2b of 256 bits.
+using SecretHash = std::array<std::uint8_t, 32>;
+SecretHash hash_secret(std::string_view secret);
+// A secret that nobody guesses: 256 bits from the operating system, as 64 hexadecimal digits.
+std::string random_secret();
+
+// A word with a value that may stand behind a key in a file, as in "NAME KEY name=one".
+struct KeyChoice {
+    std::string name;
+    std::vector<std::string> values;  // that it can have
+};
+
 struct SecretSources {
     std::vector<std::string> keys;  // as they are
     // Files with one "KEY" or "NAME KEY" a line, where "#" begins a comment. They are read anew
@@ -23,6 +35,7 @@ struct SecretSources {
     std::vector<std::string> files;
     // Names of numbers that may stand behind a key in a file, as in "NAME KEY number=5".
     std::vector<std::string> numbers = {};
+    std::vector<KeyChoice> choices = {};
 };
 
 // A key that was found.
@@ -30,6 +43,7 @@ struct FoundKey {
     // What logs call it: its name, or "key-" and the beginning of its hash.
     std::string label;
     std::vector<std::pair<std::string, std::int64_t>> numbers;  // that stand behind it
+    std::vector<std::pair<std::string, std::string>> choices;   // the same
 };
 
 class SecretKeys {
@@ -44,26 +58,26 @@ class SecretKeys {
     bool configured() const { return !sources_.keys.empty() || !sources_.files.empty(); }
     // The key that was given; nothing when it is none of ours.
     std::optional<FoundKey> find(std::string_view given) const;
+    std::optional<FoundKey> find(const SecretHash& hash) const;
     // Reads files anew that have changed and stand still since the last call. A file that cannot be
     // used any more keeps the keys that it had; the error is returned once for each change.
     base::Status refresh();
 
   private:
-    using Hash = std::array<std::uint8_t, 32>;
     struct Key {
         FoundKey found;
-        Hash hash;
+        SecretHash hash;
     };
     struct File {
         FileWatch watch;
         std::vector<Key> keys;
     };
-    static Hash hash_of(std::string_view text);
     static base::Result<Key> make_key(std::string_view name, std::string_view secret);
+    // The error says what was expected, and never shows what stands in the line.
     static base::Result<Key> read_line(std::vector<std::string> words,
-                                       const std::vector<std::string>& numbers);
+                                       const SecretSources& sources);
     static base::Result<std::vector<Key>> read_file(const std::string& path,
-                                                    const std::vector<std::string>& numbers);
+                                                    const SecretSources& sources);
 
     SecretSources sources_;
     std::vector<Key> given_;

@@ -45,6 +45,11 @@ TEST(OpenApi, EveryRouteIsInItOnce) {
     const Json& chat = described["paths"]["/v1/chat/completions"]["post"];
     EXPECT_EQ(chat["security"], Json::parse(R"([{"apiKey":[]}])"));
     EXPECT_EQ(described["paths"]["/health"]["get"]["security"], Json::array());
+    EXPECT_EQ(described["paths"]["/helix/session"]["post"]["security"], Json::array());
+    for (const char* seen_by_all_keys : {"/v1/models", "/helix/cluster", "/metrics"}) {
+        EXPECT_EQ(described["paths"][seen_by_all_keys]["get"]["security"],
+                  Json::parse(R"([{"anyKey":[]}])"));
+    }
     EXPECT_EQ(described["paths"]["/helix/nodes/{call}"]["post"]["security"],
               Json::parse(R"([{"adminKey":[]}])"));
     EXPECT_TRUE(chat["responses"]["200"]["content"].contains("text/event-stream"));

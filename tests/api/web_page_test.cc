@@ -66,6 +66,31 @@ TEST_F(ApiTest, NothingFromElsewhereRunsOnThePage) {
     }
 }
 
+// Errors are seen in a browser, too, and so is whatever else somebody is led to.
+TEST_F(ApiTest, EveryAnswerSaysWhatABrowserMayDoWithIt) {
+    options_.api_keys = {"secret"};
+    for (const char* path : {"/assets/none.js", "/assets/", "/"}) {
+        const auto answer = get(path);
+        EXPECT_THAT(answer.header("content-security-policy"), HasSubstr("script-src 'self'"))
+            << path;
+        EXPECT_EQ(answer.header("x-content-type-options"), "nosniff") << path;
+    }
+    for (const char* path : {"/v1/models", "/v1/files/file-1/content", "/helix/plan.svg",
+                             "/helix/cluster", "/nothing", "/helix/session", "/v1/assets/x"}) {
+        const auto answer = get(path);
+        const std::string policy = answer.header("content-security-policy");
+        EXPECT_THAT(policy, StartsWith("default-src 'none'")) << path;
+        EXPECT_THAT(policy, ::testing::AnyOf(HasSubstr("sandbox"), HasSubstr("script-src 'self'")))
+            << path;
+        EXPECT_EQ(answer.header("x-content-type-options"), "nosniff") << path;
+        EXPECT_EQ(answer.header("referrer-policy"), "no-referrer") << path;
+    }
+    EXPECT_THAT(get("/helix/plan.svg").header("content-security-policy"), HasSubstr("sandbox"));
+    auto c = client();
+    c.send("GET / HTTP/1.1\r\nhost: attacker.example\r\naccept: text/html\r\n\r\n");
+    EXPECT_THAT(c.read_response().header("content-security-policy"), StartsWith("default-src"));
+}
+
 TEST_F(ApiTest, FilesComePackedForThoseWhoTakeThat) {
     const std::string path = first_asset();
     const auto packed = get(path, "accept-encoding: deflate, gzip;q=0.8\r\n");

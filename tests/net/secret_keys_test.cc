@@ -67,6 +67,47 @@ TEST_F(SecretKeysTest, NumbersMayStandBehindAKeyOfAFile) {
     }
 }
 
+TEST_F(SecretKeysTest, AChoiceMayStandBehindAKeyAndAnUnknownOneIsNamedWithFileAndLine) {
+    const auto load = [this](const std::string& text) {
+        return SecretKeys::load({{}, {file(text)}, {"pace"}, {{"role", {"view", "chat"}}}});
+    };
+    const auto secrets = load("wall horse role=view pace=3\nbattery role=chat\nstaple\nrole=x\n");
+    ASSERT_TRUE(secrets.ok()) << secrets.error().message;
+    using Choices = std::vector<std::pair<std::string, std::string>>;
+    EXPECT_EQ(secrets->find("horse")->label, "wall");
+    EXPECT_EQ(secrets->find("horse")->choices, (Choices{{"role", "view"}}));
+    EXPECT_EQ(secrets->find("horse")->numbers.size(), 1U);
+    EXPECT_EQ(secrets->find("battery")->choices, (Choices{{"role", "chat"}}));
+    EXPECT_TRUE(secrets->find("staple")->choices.empty());
+    EXPECT_TRUE(secrets->find("role=x")) << "alone it is a key as it always was";
+    for (const char* bad : {"one\nops horse role=boss\n", "one\nhorse role=\n",
+                            "one\nops horse role=VIEW pace=5\n"}) {
+        const auto refused = load(bad);
+        ASSERT_FALSE(refused.ok()) << bad;
+        EXPECT_EQ(refused.error().message,
+                  path("keys") + ":2: the role of a key here is view or chat");
+    }
+    const auto unfit = load("a b c\n");
+    ASSERT_FALSE(unfit.ok());
+    EXPECT_NE(unfit.error().message.find(
+                  ":1: expected \"KEY\" or \"NAME KEY\", and behind it pace=N (1 to 100000000), "
+                  "role=view|chat"),
+              std::string::npos)
+        << unfit.error().message;
+}
+
+TEST(SecretHash, ARandomSecretIsLongAndNeverTheSameAndItsHashFindsAKey) {
+    const std::string one = random_secret();
+    EXPECT_EQ(one.size(), 64U);
+    EXPECT_EQ(one.find_first_not_of("0123456789abcdef"), std::string::npos);
+    EXPECT_NE(one, random_secret());
+    const auto secrets = SecretKeys::load({{one}, {}});
+    ASSERT_TRUE(secrets.ok());
+    EXPECT_TRUE(secrets->find(hash_secret(one)));
+    EXPECT_FALSE(secrets->find(hash_secret(one + "0")));
+    EXPECT_FALSE(SecretKeys().find(hash_secret(one)));
+}
+
 TEST_F(SecretKeysTest, AChangedFileIsReadAnewOnceItStandsStill) {
     const std::string keys = file("old\n");
     auto secrets = SecretKeys::load({{}, {keys}});

@@ -27,17 +27,24 @@ export class Visitor {
     this.url = url;
     this.errors = []; // of the console, and what was thrown
     this.asked = []; // addresses that the page asked for
+    this.policies = []; // of all answers that the page consists of
   }
 
-  async open(path = '/') {
+  // ownTime: the page's clock is the test's to move.
+  async open(path = '/', { ownTime = false } = {}) {
     this.context = await this.browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: 'reduce' });
     const page = (this.page = await this.context.newPage());
     page.setDefaultTimeout(15_000);
+    if (ownTime) await page.clock.install();
     page.on('console', (message) => {
       if (['error', 'warning'].includes(message.type())) this.errors.push(message.text());
     });
     page.on('pageerror', (error) => this.errors.push(error.stack));
     page.on('request', (request) => this.asked.push(request.url()));
+    page.on('response', (response) => {
+      const { pathname } = new URL(response.url());
+      if (pathname === '/' || pathname.startsWith('/assets/')) this.policies.push(response.headers()['content-security-policy'] ?? `none for ${pathname}`);
+    });
     await page.goto(this.url + path);
     return this;
   }
@@ -105,6 +112,25 @@ export class Visitor {
   checkOrigins() {
     const others = this.asked.filter((url) => !url.startsWith(this.url) && !url.startsWith(`blob:${this.url}`));
     assert.deepEqual(others, [], 'asked of others');
+  }
+
+  // Whatever the page consists of came with the policy that lets nothing run but its own script.
+  checkPolicies() {
+    assert.ok(this.policies.length >= 3, 'page, script and style');
+    for (const policy of this.policies) {
+      assert.match(policy, /^default-src 'none'; script-src 'self'; style-src 'self';/);
+      assert.ok(!policy.includes('unsafe'), policy);
+    }
+  }
+  // Scripts find no key and no cookie, wherever they look.
+  async checkKeepsNo(key) {
+    const kept = await this.page.evaluate(() => JSON.stringify([document.cookie, { ...localStorage }, { ...sessionStorage }]));
+    assert.ok(!kept.includes(key), kept);
+    assert.equal(JSON.parse(kept)[0], '', 'scripts can read a cookie');
+    const cookies = await this.context.cookies();
+    assert.equal(cookies.length, 1);
+    assert.deepEqual([cookies[0].httpOnly, cookies[0].sameSite, cookies[0].path], [true, 'Strict', '/']);
+    assert.ok(!cookies[0].value.includes(key));
   }
 
   async close() {

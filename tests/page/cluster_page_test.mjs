@@ -197,17 +197,61 @@ await check('a server that wants a key gets it, asked for once', async () => {
   const dialog = keyed.page.getByRole('dialog');
   await dialog.getByText('This server asks for a key').waitFor();
   await keyed.checkAccess('the dialog for a key');
+  await keyed.page.screenshot({ path: `${process.env.HELIX_PICTURES}/key-1440.png` });
   await dialog.getByLabel('API key').fill('not-the-key');
   await keyed.button('Use this key').click();
-  await dialog.getByText('not, or no longer, accepted').waitFor();
+  await dialog.getByText('The server does not know this key.').waitFor();
   await dialog.getByLabel('API key').fill(process.env.HELIX_KEY);
   await keyed.button('Use this key').click();
   await keyed.page.getByRole('combobox', { name: 'Model' }).waitFor();
+  await keyed.checkKeepsNo(process.env.HELIX_KEY);
   await keyed.page.reload();
   await keyed.page.getByRole('combobox', { name: 'Model' }).waitFor();
   assert.equal(await dialog.count(), 0, 'asked again');
+  await keyed.page.getByText('alice may chat').waitFor();
+  const another = await keyed.context.newPage();
+  await another.goto(process.env.HELIX_KEYED_URL);
+  await another.getByRole('combobox', { name: 'Model' }).waitFor();
+  assert.equal(await another.getByRole('dialog').count(), 0, 'another tab is logged in, too');
+  await keyed.button('Log out').click();
+  await dialog.getByText('This server asks for a key').waitFor();
+  assert.equal((await keyed.context.cookies()).length, 0);
   keyed.checkConsole(401);
   await keyed.close();
+});
+
+await check('who may only look sees the cluster, and why nothing can be sent', async () => {
+  const guest = await new Visitor(browser, process.env.HELIX_KEYED_URL).open();
+  const dialog = guest.page.getByRole('dialog');
+  await dialog.getByLabel('API key').fill(process.env.HELIX_VIEW_KEY);
+  await guest.button('Use this key').click();
+  await guest.page.getByText('Your key (wall) may only look, and send nothing.').waitFor();
+  assert.ok(await guest.composer.isDisabled());
+  assert.ok(await guest.button('Send').isDisabled());
+  await guest.checkAccess('who may only look');
+  for (const width of [1440, 390]) {
+    await guest.page.setViewportSize({ width, height: 844 });
+    assert.ok((await guest.page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0);
+    await guest.page.screenshot({ path: `${process.env.HELIX_PICTURES}/may-look-${width}.png` });
+  }
+  await guest.page.setViewportSize({ width: 1440, height: 900 });
+  // The server holds to it, whatever the page does.
+  const statuses = await guest.page.evaluate(async () => {
+    const ask = async (path, headers) =>
+      (await fetch(path, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: '{}' })).status;
+    return [await ask('/v1/chat/completions', { 'x-helix-page': '1' }), await ask('/helix/what-if', {}), await ask('/helix/keys', { 'x-helix-page': '1' })];
+  });
+  assert.deepEqual(statuses, [403, 403, 401]);
+  await guest.page.getByRole('link', { name: 'Cluster', exact: true }).click();
+  await guest.page.getByText('Live', { exact: true }).waitFor();
+  await guest.page.getByRole('link', { name: 'Chat', exact: true }).click();
+  await guest.button('Enter another key').click();
+  await dialog.getByLabel('API key').fill(process.env.HELIX_KEY);
+  await guest.button('Use this key').click();
+  await guest.page.getByText('alice may chat').waitFor();
+  assert.ok(await guest.composer.isEnabled());
+  guest.checkConsole(401, 403);
+  await guest.close();
 });
 
 await browser.close();

@@ -15,7 +15,7 @@ const end = Math.floor(Date.now() / 1000 / 10) * 10;
 
 // So that the page asks each second.
 standIn.history = { ...emptyHistory(), interval_s: 1 };
-standIn.key = 'the-key';
+standIn.keys = { 'the-key': 'chat' };
 const visitor = await new Visitor(browser, `http://${NEIGHBOUR}:${standIn.port}`).open('/#/history');
 const { page } = visitor;
 const chart = (name) => page.locator('.chart', { has: page.locator(`strong:text-is("${name}")`) });

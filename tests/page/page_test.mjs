@@ -16,13 +16,14 @@ const browser = await launch(process.env.HELIX_CHROMIUM);
 const visitor = await new Visitor(browser, url).open('/?q=Send+this');
 const { page } = visitor;
 
-async function checkHarmless() {
-  await page.waitForTimeout(200);
-  assert.equal(await page.evaluate(() => window.pwned), undefined, 'a script ran');
-  const found = await page.evaluate(() => ({
-    elements: document.querySelectorAll('main :is(img, script, iframe, style, link, base, svg:not(.icon), math, video, object)').length,
+async function checkHarmless(who = visitor) {
+  await who.page.waitForTimeout(200);
+  assert.equal(await who.page.evaluate(() => window.pwned), undefined, 'a script ran');
+  const found = await who.page.evaluate(() => ({
+    elements: document.querySelectorAll('main :is(img, script, iframe, style, link, base, form:not(.composer), svg:not(.icon), math, video, object)').length,
     handlers: [...document.querySelectorAll('main *')].filter((one) => one.getAttributeNames().some((name) => name.startsWith('on'))).length,
     links: [...document.querySelectorAll('article a')].map((one) => [one.getAttribute('href'), one.rel, one.target]),
+    told: [...document.querySelectorAll('article .goes-to')].map((one) => one.textContent),
   }));
   assert.equal(found.elements, 0);
   assert.equal(found.handlers, 0);
@@ -31,7 +32,9 @@ async function checkHarmless() {
     assert.match(href, /^https?:\/\//);
     assert.equal(`${rel} ${target}`, 'noopener noreferrer nofollow _blank');
   }
-  visitor.checkOrigins();
+  assert.ok(found.told.length >= 2, 'a link that names another place than it leads to is not told of');
+  for (const text of found.told) assert.equal(text, ' (leads to evil.test)');
+  who.checkOrigins();
 }
 
 await check('this is no secure place, and an address that says something sends nothing', async () => {
@@ -145,6 +148,35 @@ await check('what a model writes runs nothing and loads nothing', async () => {
   await page.reload();
   await visitor.answer.waitFor();
   await checkHarmless();
+  visitor.checkPolicies();
+});
+
+// Should the list of what is harmless have a hole, the browser itself refuses.
+await check('the policy of the page stops what no list has stopped', async () => {
+  const other = await new Visitor(browser, url).open();
+  await other.page.getByRole('combobox', { name: 'Model' }).waitFor();
+  const stopped = await other.page.evaluate(async () => {
+    const seen = new Set();
+    addEventListener('securitypolicyviolation', (event) => seen.add(event.effectiveDirective));
+    const add = (name, fields) => document.body.appendChild(Object.assign(document.createElement(name), fields));
+    add('script', { textContent: 'window.pwned = 1' });
+    add('script', { src: 'http://evil.test/a.js' });
+    add('img', { src: 'http://evil.test/leak.png' });
+    add('iframe', { src: 'http://evil.test/' });
+    add('style', { textContent: 'body { color: red }' });
+    const one = add('b', {});
+    one.setAttribute('onclick', 'window.pwned = 2');
+    one.click();
+    await fetch('http://evil.test/').catch(() => {});
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return [...seen].sort();
+  });
+  assert.deepEqual(stopped, ['connect-src', 'frame-src', 'img-src', 'script-src-attr', 'script-src-elem', 'style-src-elem']);
+  assert.equal(await other.page.evaluate(() => window.pwned), undefined);
+  const missing = await other.page.goto(`${url}/assets/none.js`);
+  assert.equal(missing.status(), 404);
+  other.checkPolicies();
+  await other.close();
 });
 
 await check('a server that has too much to do, is not ready, or breaks off: said, and nothing is lost', async () => {
@@ -210,8 +242,8 @@ await check('all conversations go into a file and come back, and a hostile file 
   await other.page.getByText('1 imported').first().waitFor();
   await other.page.locator('.list a').first().click();
   await other.answer.waitFor();
-  await other.page.waitForTimeout(200);
-  assert.equal(await other.page.evaluate(() => window.pwned), undefined);
+  await other.answer.locator('summary').click();
+  await checkHarmless(other);
   await choose('broken.json', '{');
   await other.page.getByText('This file is no JSON.').waitFor();
   other.checkOrigins();
@@ -352,19 +384,55 @@ await check('three and 42 machines at three widths and in both themes, without f
 });
 await watcher.close();
 
-await check('the cluster is followed with a key where one is wanted', async () => {
-  standIn.key = 'the-key';
+await check('the cluster is followed with a key where one is wanted, which the page does not keep', async () => {
+  standIn.keys = { 'the-key': 'chat' };
   const keyed = await new Visitor(browser, url).open('/#/cluster');
   const dialog = keyed.page.getByRole('dialog');
+  await dialog.getByText('This page came by plain HTTP').waitFor();
   await dialog.getByLabel('API key').fill('the-key');
   await keyed.button('Use this key').click();
   await keyed.page.getByText('Live', { exact: true }).waitFor();
+  await keyed.checkKeepsNo('the-key');
   await keyed.page.getByRole('link', { name: 'Chat', exact: true }).click();
-  await keyed.composer.waitFor();
+  await keyed.ask('Who asks?');
+  await keyed.checkKeepsNo('the-key');
+  assert.equal(standIn.keyHeaders, 0, 'the cookie is enough');
   for (let i = 0; i < 50 && standIn.readers.size > 0; ++i) await keyed.page.waitForTimeout(100);
   assert.equal(standIn.readers.size, 0, 'the feed is read by those who look at it');
   keyed.checkConsole(401);
   await keyed.close();
+});
+
+await check('a session that the server has forgotten is asked for again', async () => {
+  const keyed = await new Visitor(browser, url).open();
+  const dialog = keyed.page.getByRole('dialog');
+  await dialog.getByLabel('API key').fill('the-key');
+  await keyed.button('Use this key').click();
+  await keyed.page.getByRole('combobox', { name: 'Model' }).waitFor();
+  standIn.sessions.clear();
+  await keyed.page.getByRole('link', { name: 'Cluster', exact: true }).click();
+  await dialog.getByText('You are logged out: the server was started anew').waitFor();
+  await dialog.getByLabel('API key').fill('the-key');
+  await keyed.button('Use this key').click();
+  await keyed.page.getByText('Live', { exact: true }).waitFor();
+  keyed.checkConsole(401);
+  await keyed.close();
+});
+
+await check('a page that is left open stays logged in', async () => {
+  const wall = await new Visitor(browser, url).open('/', { ownTime: true });
+  await wall.page.getByRole('dialog').getByLabel('API key').fill('the-key');
+  await wall.button('Use this key').click();
+  await wall.page.getByRole('combobox', { name: 'Model' }).waitFor();
+  const asked = () => wall.asked.filter((one) => one.endsWith('/helix/session')).length;
+  const before = asked();
+  await wall.page.clock.fastForward('05:00:00');
+  assert.equal(asked(), before, 'too often');
+  const renewed = wall.page.waitForResponse((response) => response.url().endsWith('/helix/session'));
+  await wall.page.clock.fastForward('01:30:00');
+  assert.equal((await (await renewed).json()).role, 'chat');
+  assert.equal(asked(), before + 1);
+  await wall.close();
 });
 
 await browser.close();

@@ -19,7 +19,8 @@ sys.path.insert(0, str(HERE.parent / "clients"))
 import cluster_test as clusters  # noqa: E402
 
 processes = clusters.processes
-KEY = "a-key-for-the-page"
+# Keys of the server that asks for them: one that may chat, one that may only look, one of an admin.
+KEYS = {"HELIX_KEY": "a-key-for-the-page", "HELIX_VIEW_KEY": "a-key-that-looks", "HELIX_ADMIN_KEY_OF_PAGE": "an-admins-key"}
 
 
 def skip(why):
@@ -66,11 +67,13 @@ def run(work, environment, *scripts):
 def keyed_server(binary, model, folder):
     """A coordinator without workers that wants keys, of clients and of machines: its process and its address."""
     port = processes.free_port()
-    keys = pathlib.Path(folder) / "keys"
-    keys.write_text(KEY + "\n", encoding="utf-8")
-    keys.chmod(0o600)
+    keys, admins = pathlib.Path(folder) / "keys", pathlib.Path(folder) / "admins"
+    keys.write_text(f"alice {KEYS['HELIX_KEY']}\nwall {KEYS['HELIX_VIEW_KEY']} role=view\n", encoding="utf-8")
+    admins.write_text(f"ops {KEYS['HELIX_ADMIN_KEY_OF_PAGE']}\n", encoding="utf-8")
+    for file in (keys, admins):
+        file.chmod(0o600)
     command = [binary, "serve", "--no-worker", "--min-workers", "1", "--model", str(model), "--listen", f"127.0.0.1:{port}",
-               "--api-key-file", str(keys), "--key", str(pathlib.Path(folder) / "coordinator.key")]
+               "--api-key-file", str(keys), "--admin-key-file", str(admins), "--key", str(pathlib.Path(folder) / "coordinator.key")]
     subprocess.run([binary, "key", "new", "--file", command[-1]], check=True, stdout=subprocess.DEVNULL)
     with open(pathlib.Path(folder) / "keyed.log", "w", encoding="utf-8") as log:
         return subprocess.Popen(command, stdout=log, stderr=log), f"http://127.0.0.1:{port}"
@@ -78,7 +81,7 @@ def keyed_server(binary, model, folder):
 
 def main():
     binary, model, work = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
-    environment = {"HELIX_CHROMIUM": find_chromium(), "HELIX_PICTURES": str(work / "pictures"), "HELIX_KEY": KEY,
+    environment = {"HELIX_CHROMIUM": find_chromium(), "HELIX_PICTURES": str(work / "pictures"), **KEYS,
                    "HELIX_BINARY": str(pathlib.Path(binary).resolve())}
     install(work)
     worker_bytes = int(pathlib.Path(model).stat().st_size * 0.8)

@@ -51,6 +51,15 @@ export const HOSTILE = `Here is <script>window.pwned = 1</script> and <img src=x
 <math><mtext><table><mglyph><style><img src=x onerror=window.pwned=10></style></mglyph></table></mtext></math>
 <form action=http://evil.test><button formaction=javascript:window.pwned=11>go</button></form>
 <details open ontoggle=window.pwned=12><base href=http://evil.test/>
+
+[reference][1] [entity](java&#115;cript:window.pwned=13) [blank]( javascript:window.pwned=14) [case](JaVaScRiPt:window.pwned=15)
+[old](vbscript:window.pwned=16) [relative](//evil.test/x) [path](/helix/session) <javascript:window.pwned=17> [blob](blob:http://evil.test/x)
+[\](x "](javascript:window.pwned=18") [newline](java
+script:window.pwned=19) [![seen](http://evil.test/in-a-link.png)](javascript:window.pwned=20) [file](file:///etc/passwd)
+
+[https://bank.test/login](http://evil.test/phish) and https://bank.test@evil.test/login
+
+[1]: javascript:window.pwned=21 "title"
 `;
 
 function pieces(text) {
@@ -120,7 +129,9 @@ export class StandIn {
     this.joining = null; // what /helix/joining tells
     this.told = []; // what else was to be done: [path, body]
     this.refusal = null; // [status, message] for that
-    this.key = ''; // that all these need
+    this.keys = {}; // those that it knows, with their roles; none: nobody is asked for one
+    this.sessions = new Map(); // the keys that visitors have logged in with, by the ids in their cookies
+    this.keyHeaders = 0; // so many requests brought a key itself
     this.port = 0;
   }
 
@@ -205,7 +216,31 @@ export class StandIn {
     response.end();
   }
 
+  #roleOf(request) {
+    if (Object.keys(this.keys).length === 0) return 'admin';
+    const id = /(?:^|; )stand_in=(\w+)/.exec(request.headers.cookie ?? '')?.[1];
+    return this.keys[this.sessions.get(id)] ?? 'none';
+  }
+
+  #session(request, response, body) {
+    let role = this.#roleOf(request);
+    const headers = { 'content-type': 'application/json' };
+    if (request.method === 'POST') {
+      const { key } = JSON.parse(body);
+      role = this.keys[key];
+      if (!role) return refuse(response, 401, 'Incorrect API key provided.');
+      const id = `id${this.sessions.size}`;
+      this.sessions.set(id, key);
+      headers['set-cookie'] = `stand_in=${id}; Path=/; HttpOnly; SameSite=Strict`;
+    }
+    response.writeHead(200, headers);
+    response.end(JSON.stringify({ role, label: role === 'none' ? '' : 'a visitor', session: role !== 'none', api_keys: true,
+      admin_keys: Object.values(this.keys).includes('admin') }));
+  }
+
   #do(request, response, body) {
+    if (request.headers['x-helix-page'] !== '1') return refuse(response, 403, 'This is not asked by the page.');
+    if (this.#roleOf(request) !== 'admin') return refuse(response, 401, 'This needs an admin key.');
     this.told.push([request.url, JSON.parse(body || '{}')]);
     if (this.refusal) return refuse(response, ...this.refusal);
     const { name } = this.told.at(-1)[1];
@@ -215,7 +250,10 @@ export class StandIn {
 
   #take(request, response, body) {
     const { pathname, searchParams } = new URL(request.url, this.url);
-    const known = !this.key || request.headers.authorization === `Bearer ${this.key}`;
+    const known = this.#roleOf(request) !== 'none';
+    if (request.headers.authorization) this.keyHeaders += 1;
+    if (pathname === '/helix/session' && Object.keys(this.keys).length > 0) return void this.#session(request, response, body);
+    if (pathname === '/v1/models' && !known) return void refuse(response, 401, 'A key is needed.');
     if (pathname === '/helix/events' && this.cluster) {
       if (!known) return void refuse(response, 401, 'A key is needed.');
       return void this.#follow(response, searchParams.get('requests') === '1');

@@ -230,7 +230,7 @@ class Chats {
       void this.#save(c.id, [message]);
     });
     try {
-      for await (const chunk of streamChat(requestBody(c, message.model ?? '', before), app.key, signal)) {
+      for await (const chunk of streamChat(requestBody(c, message.model ?? '', before), signal)) {
         writer.take(chunk);
       }
       writer.flush();

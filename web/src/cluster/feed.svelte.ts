@@ -100,7 +100,7 @@ class ClusterFeed {
       this.#heard = performance.now();
       let wait = RETRY_MS[Math.min(this.#retries++, RETRY_MS.length - 1)] as number;
       try {
-        for await (const event of followCluster(app.key, requests, connection.signal)) {
+        for await (const event of followCluster(requests, connection.signal)) {
           this.#heard = performance.now();
           this.#take(event.name, event.data);
         }

@@ -54,7 +54,7 @@ class HistoryReader {
 
   async #read(signal: AbortSignal): Promise<void> {
     const since = this.history && lastTime(this.history);
-    const newer = parsePlain(await readHistory(app.key, since, signal)) as History;
+    const newer = parsePlain(await readHistory(since, signal)) as History;
     if (!Array.isArray(newer?.samples) || !Array.isArray(newer.columns) || !Array.isArray(newer.events)) throw new TypeError('no history');
     this.history = this.history && since !== null ? addNewer(this.history, newer, since) : newer;
     this.connected = true;

@@ -28,6 +28,16 @@ export interface Chunk {
   error?: { message?: string; code?: string | number | null };
 }
 
+// What the one who asks may do; each role may do what those before it may.
+export type Role = 'none' | 'view' | 'chat' | 'admin';
+export interface Standing {
+  role: Role;
+  label: string; // the name of the key; '' = none
+  session: boolean; // it is logged in
+  apiKeys: boolean; // the server asks clients for keys
+  adminKeys: boolean; // and admins for theirs
+}
+
 // An answer that did not come, or broke off; says why in words for the one who asked.
 export class ApiProblem extends Error {
   constructor(readonly problem: Problem) {
@@ -68,9 +78,11 @@ async function refusal(response: Response): Promise<ApiProblem> {
   }
 }
 
-async function ask(path: string, key: string, init: RequestInit = {}): Promise<Response> {
+// Who asks is known by a cookie that scripts cannot read. The header says that this page asks: with a
+// cookie alone the server changes nothing.
+async function ask(path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
-  if (key !== '') headers.set('authorization', `Bearer ${key}`);
+  headers.set('x-helix-page', '1');
   let response: Response;
   try {
     response = await fetch(path, { ...init, headers, credentials: 'same-origin', redirect: 'error' });
@@ -83,8 +95,33 @@ async function ask(path: string, key: string, init: RequestInit = {}): Promise<R
   return response;
 }
 
-export async function listModels(key: string): Promise<Model[]> {
-  const response = await ask('/v1/models', key);
+async function standingIn(response: Response): Promise<Standing> {
+  const body = (await response.json().catch(() => null)) as Record<string, unknown> | null;
+  const roles: unknown[] = ['view', 'chat', 'admin'] satisfies Role[];
+  return {
+    role: roles.includes(body?.role) ? (body?.role as Role) : 'none',
+    label: typeof body?.label === 'string' ? body.label : '',
+    session: body?.session === true,
+    apiKeys: body?.api_keys === true,
+    adminKeys: body?.admin_keys === true,
+  };
+}
+
+export async function readStanding(): Promise<Standing> {
+  return standingIn(await ask('/helix/session', { cache: 'no-store' }));
+}
+
+// The key goes to the server and nowhere else; what comes back is a cookie.
+export async function logIn(key: string): Promise<Standing> {
+  return standingIn(await ask('/helix/session', asJson({ key })));
+}
+
+export async function logOut(): Promise<void> {
+  await ask('/helix/session', { method: 'DELETE', headers: { 'content-type': 'application/json' } });
+}
+
+export async function listModels(): Promise<Model[]> {
+  const response = await ask('/v1/models');
   const body = (await response.json().catch(() => null)) as { data?: Model[] } | null;
   return (body?.data ?? []).filter((model) => typeof model?.id === 'string');
 }
@@ -99,8 +136,8 @@ export async function isAlive(): Promise<boolean> {
 
 // The parts of a streamed answer as they come. Throws ApiProblem when there is none or when it
 // breaks off, and what fetch throws once signal is aborted.
-export async function* streamChat(body: object, key: string, signal: AbortSignal): AsyncGenerator<Chunk> {
-  const response = await ask('/v1/chat/completions', key, {
+export async function* streamChat(body: object, signal: AbortSignal): AsyncGenerator<Chunk> {
+  const response = await ask('/v1/chat/completions', {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body),
@@ -122,9 +159,9 @@ export async function* streamChat(body: object, key: string, signal: AbortSignal
 }
 
 // What happens in the cluster, and to requests if they are wanted, for as long as the connection lasts. It is read by
-// fetch and not by an EventSource, which cannot bring a key.
-export async function* followCluster(key: string, requests: boolean, signal: AbortSignal): AsyncGenerator<ServerEvent> {
-  const response = await ask(`/helix/events${requests ? '?requests=1' : ''}`, key, { signal, cache: 'no-store' });
+// fetch and not by an EventSource, which does not say why it was refused.
+export async function* followCluster(requests: boolean, signal: AbortSignal): AsyncGenerator<ServerEvent> {
+  const response = await ask(`/helix/events${requests ? '?requests=1' : ''}`, { signal, cache: 'no-store' });
   if (!response.body) throw problem('broken', 'The server answered without a text.');
   try {
     yield* serverEvents(response.body);
@@ -135,33 +172,33 @@ export async function* followCluster(key: string, requests: boolean, signal: Abo
 }
 
 // What was measured and happened, of the last hours or since a time (seconds since 1970).
-export async function readHistory(key: string, since: number | null, signal: AbortSignal): Promise<string> {
-  const response = await ask(`/helix/history${since === null ? '' : `?since=${since}`}`, key, { signal, cache: 'no-store' });
+export async function readHistory(since: number | null, signal: AbortSignal): Promise<string> {
+  const response = await ask(`/helix/history${since === null ? '' : `?since=${since}`}`, { signal, cache: 'no-store' });
   return response.text().catch(() => {
     throw problem('offline', 'The connection broke off.');
   });
 }
 
-export async function historyFile(key: string, format: 'json' | 'csv'): Promise<Blob> {
-  const response = await ask(`/helix/history${format === 'csv' ? '?format=csv' : ''}`, key, { cache: 'no-store' });
+export async function historyFile(format: 'json' | 'csv'): Promise<Blob> {
+  const response = await ask(`/helix/history${format === 'csv' ? '?format=csv' : ''}`, { cache: 'no-store' });
   return response.blob();
 }
 
 // A part of the server below /helix, as it is now.
-export async function readHelix(key: string, path: string, signal?: AbortSignal): Promise<string> {
-  const response = await ask(`/helix/${path}`, key, { cache: 'no-store', ...(signal ? { signal } : {}) });
+export async function readHelix(path: string, signal?: AbortSignal): Promise<string> {
+  const response = await ask(`/helix/${path}`, { cache: 'no-store', ...(signal ? { signal } : {}) });
   return response.text();
 }
 
 // Has it do something; returns what it says to that.
-export async function tellHelix(key: string, path: string, body: unknown): Promise<string> {
-  const response = await ask(`/helix/${path}`, key, asJson(body));
+export async function tellHelix(path: string, body: unknown): Promise<string> {
+  const response = await ask(`/helix/${path}`, asJson(body));
   return response.text();
 }
 
 // The progress of a what-if question and its answer, for as long as it is worked on.
-export async function* askWhatIf(key: string, question: object, signal: AbortSignal): AsyncGenerator<ServerEvent> {
-  const response = await ask('/helix/what-if', key, { ...asJson({ ...question, stream: true }), signal });
+export async function* askWhatIf(question: object, signal: AbortSignal): AsyncGenerator<ServerEvent> {
+  const response = await ask('/helix/what-if', { ...asJson({ ...question, stream: true }), signal });
   if (!response.body) throw problem('broken', 'The server answered without a text.');
   try {
     yield* serverEvents(response.body);

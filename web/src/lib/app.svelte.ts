@@ -1,11 +1,12 @@
-import { ApiProblem, isAlive, listModels, type Model } from './api';
+import { ApiProblem, isAlive, listModels, logIn, logOut, type Model, readStanding, type Standing } from './api';
 
-// What all pages share: the server and how it is, the key, the theme, the page that is shown.
+// What all pages share: the server and how it is, who is logged in, the theme, the page that is shown.
 
 export type Theme = 'system' | 'light' | 'dark';
 
 const RETRY_MS = [1000, 2000, 4000, 8000];
 const TOAST_MS = 7000;
+const RENEW_MS = 6 * 3600 * 1000; // much less than a cookie lasts
 
 export interface Toast {
   id: number;
@@ -38,20 +39,18 @@ class App {
   route = $state<string[]>([]); // the parts of the address behind '#/'
   toasts = $state<Toast[]>([]);
   spoken = $state(''); // for screen readers
-  asksForKey = $state(false);
-  keyWasWrong = $state(false);
+  standing = $state.raw<Standing | null>(null); // what the visitor may do; null: the server has not said so yet
+  asksForKey = $state<'' | 'key' | 'admin key'>(''); // '': no
+  wasLoggedOut = $state(false); // and therefore a key is asked for again
   sidebarOpen = $state(false); // where it does not fit beside the page
 
-  // Kept for this tab until it is closed. Roles of access will bring a cookie that scripts cannot
-  // read; until then a key is typed once for each tab.
-  #key = '';
   #keyWaiters: ((given: boolean) => void)[] = [];
   #retries = 0;
   #asking = false; // whether the server is back
   #toastId = 0;
 
   start(): void {
-    this.#key = read(() => sessionStorage, 'helix-key');
+    write(() => sessionStorage, 'helix-key', ''); // where earlier versions of the page kept one
     const theme = read(() => localStorage, 'helix-theme');
     this.setTheme(theme === 'light' || theme === 'dark' ? theme : 'system');
     const follow = (): void => {
@@ -63,10 +62,26 @@ class App {
     matchMedia('(max-width: 760px)').addEventListener('change', () => (this.sidebarOpen = false));
     follow();
     void this.refreshModels();
+    // A page that is left open, on a wall, stays logged in.
+    setInterval(() => void this.#renew(), RENEW_MS);
   }
 
-  get key(): string {
-    return this.#key;
+  // Asks what the visitor may do, which renews the cookie of the session. Without an answer nothing changes.
+  async #renew(): Promise<void> {
+    this.standing = await readStanding().catch(() => this.standing);
+  }
+
+  // Who has a key that may only look sends nothing. Whom the server has not placed yet may try.
+  get mayChat(): boolean {
+    return this.standing?.role !== 'view';
+  }
+  get mayAdministrate(): boolean {
+    return this.standing === null || this.standing.role === 'admin';
+  }
+
+  // What to ask for where the server did not let the visitor change the cluster.
+  get keyToAdministrate(): 'key' | 'admin key' {
+    return this.standing?.adminKeys && this.standing.role !== 'none' ? 'admin key' : 'key';
   }
 
   go(...parts: string[]): void {
@@ -97,7 +112,8 @@ class App {
 
   async refreshModels(): Promise<void> {
     try {
-      this.models = await listModels(this.#key);
+      this.standing = await readStanding();
+      this.models = await listModels();
       this.serverWords = '';
       this.#answered();
     } catch (error) {
@@ -133,24 +149,47 @@ class App {
   }
 
   // Resolves to whether a key was given; several who ask share one dialog.
-  askForKey(): Promise<boolean> {
-    this.keyWasWrong = this.#key !== '';
-    this.asksForKey = true;
+  askForKey(which: 'key' | 'admin key' = 'key'): Promise<boolean> {
+    this.wasLoggedOut = which === 'key' && (this.standing?.session ?? false);
+    if (!this.asksForKey) this.asksForKey = which;
     return new Promise((resolve) => this.#keyWaiters.push(resolve));
   }
 
-  giveKey(key: string | null): void {
-    this.asksForKey = false;
-    if (key !== null) {
-      this.#key = key.trim();
-      write(() => sessionStorage, 'helix-key', this.#key);
+  // Logs in with it. Returns what is wrong with it, or ''. The page keeps no key.
+  async giveKey(key: string): Promise<string> {
+    try {
+      this.standing = await logIn(key);
+    } catch (error) {
+      if (!(error instanceof ApiProblem)) throw error;
+      const { kind, text, retryAt } = error.problem;
+      if (kind === 'key') return 'The server does not know this key.';
+      return retryAt === undefined ? text : `${text} (${Math.ceil((retryAt - Date.now()) / 1000)} s)`;
     }
-    for (const resolve of this.#keyWaiters.splice(0)) resolve(key !== null && this.#key !== '');
+    if (this.asksForKey === 'admin key' && !this.mayAdministrate) return 'The server knows this key, but it is no admin key.';
+    this.say('You are logged in.');
+    this.#closeKeyDialog(true);
+    if (this.models.length === 0) void this.refreshModels();
+    return '';
   }
 
-  forgetKey(): void {
-    this.#key = '';
-    write(() => sessionStorage, 'helix-key', '');
+  giveNoKey(): void {
+    this.#closeKeyDialog(false);
+  }
+
+  #closeKeyDialog(given: boolean): void {
+    this.asksForKey = '';
+    for (const resolve of this.#keyWaiters.splice(0)) resolve(given);
+  }
+
+  // The page begins anew, so that nothing of the cluster stays on it. Conversations are the browser's.
+  async logOut(): Promise<void> {
+    try {
+      await logOut();
+      location.reload();
+    } catch (error) {
+      if (!(error instanceof ApiProblem)) throw error;
+      this.toast(error.problem.text);
+    }
   }
 }
 

@@ -47,6 +47,16 @@ function link(href: string, html: string): string {
   return `<a href="${escapeHtml(href)}" title="${escapeHtml(href)}" target="_blank" rel="noopener noreferrer nofollow">${html}</a>`;
 }
 
+// Text that looks like an address, but not like the one that its link leads to, is a trick as old as links: then the
+// place is named beside it.
+function destination(href: string, text: string): string {
+  const named = /^\s*(?:https?:\/\/)?((?:[\w-]+\.)+[\w-]+)/i.exec(text)?.[1];
+  if (!named || !URL.canParse(href)) return '';
+  const { host, hostname } = new URL(href);
+  const same = named.toLowerCase() === hostname || `www.${named.toLowerCase()}` === hostname;
+  return same || host === '' ? '' : `<span class="goes-to"> (leads to ${escapeHtml(host)})</span>`;
+}
+
 const marked = new Marked({
   gfm: true,
   renderer: {
@@ -61,8 +71,8 @@ const marked = new Marked({
         `<pre tabindex="0" role="region" aria-label="Code"><code>${highlighted(text, language.toLowerCase())}</code></pre></div>`
       );
     },
-    link({ href, tokens }) {
-      return link(href, this.parser.parseInline(tokens));
+    link({ href, text, tokens }) {
+      return link(href, this.parser.parseInline(tokens)) + (LINK.test(href) ? destination(href, text) : '');
     },
     image({ href, text }) {
       return link(href, `<span class="picture">${escapeHtml(text || 'picture')}</span>`);

@@ -40,7 +40,7 @@ class Asker {
   async readTypes(): Promise<void> {
     if (this.types.length > 0) return;
     try {
-      const body = parsePlain(await readHelix(app.key, 'what-if')) as { machine_types?: MachineType[] };
+      const body = parsePlain(await readHelix('what-if')) as { machine_types?: MachineType[] };
       this.types = (body.machine_types ?? []).filter((one) => typeof one?.name === 'string');
       this.#solved();
     } catch (error) {
@@ -60,7 +60,7 @@ class Asker {
     app.say('The question is worked on.');
     try {
       const question = { changes: this.changes.map(wireChange), suggest: this.suggest };
-      for await (const event of askWhatIf(app.key, question, abort.signal)) {
+      for await (const event of askWhatIf(question, abort.signal)) {
         if (event.name === 'progress') this.#progress(event.data);
         if (event.name === 'error') throw this.#refusal(event.data);
         if (event.name === 'answer') {
@@ -74,6 +74,7 @@ class Asker {
     } catch (error) {
       if (abort.signal.aborted) app.say('Cancelled.');
       else this.#failed(error);
+      if (this.needsKey) void this.giveKey();
     } finally {
       this.running = false;
     }
@@ -84,8 +85,8 @@ class Asker {
   }
 
   // Another key is asked for; then it is tried again.
-  async giveKey(): Promise<void> {
-    if (!(await app.askForKey())) return;
+  async giveKey(which: 'key' | 'admin key' = 'key'): Promise<void> {
+    if (!(await app.askForKey(which))) return;
     this.#solved();
     await this.readTypes();
   }
@@ -94,11 +95,12 @@ class Asker {
   async apply(answer: Answer): Promise<boolean> {
     this.#solved();
     try {
-      await tellHelix(app.key, 'plan', { layers: answer.apply.layers });
-      for (const name of answer.apply.drain ?? []) await tellHelix(app.key, `nodes/${encodeURIComponent(name)}/drain`, {});
+      await tellHelix('plan', { layers: answer.apply.layers });
+      for (const name of answer.apply.drain ?? []) await tellHelix(`nodes/${encodeURIComponent(name)}/drain`, {});
       return true;
     } catch (error) {
       this.#failed(error);
+      if (this.needsKey) void this.giveKey(app.keyToAdministrate);
       return false;
     }
   }
