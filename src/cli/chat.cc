@@ -266,9 +266,9 @@ class Chat {
     Conversation& conversation_;
 };
 
-// Whether a server runs at the usual address that serves a model of this name.
-bool is_served(const std::string& model) {
-    auto server = ServerClient::connect({kUsualServer, {}});
+// Whether a server runs there that serves a model of this name.
+bool is_served(const ServerArguments& at, const std::string& model) {
+    auto server = ServerClient::connect(at);
     if (!server.ok()) return false;
     const auto models = server->ask("GET", "/v1/models");
     if (!models.ok() || !models->contains("data") || !(*models)["data"].is_array()) return false;
@@ -278,13 +278,22 @@ bool is_served(const std::string& model) {
     return false;
 }
 
+// With --server no model need be named: words that are no model of it begin the question.
+void tell_model_from_question(ChatArguments& a) {
+    const bool has_spaces = a.model.find_first_of(" \t\n") != std::string::npos;
+    if (!has_spaces || is_served(a.server, a.model)) return;
+    a.question.insert(a.question.begin(), std::move(a.model));
+    a.model.clear();
+}
+
 std::string read_all(std::istream& in) {
     return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
 // The server that answers: a running one, or one that is started here.
 base::Result<std::unique_ptr<LocalServer>> find_server(ChatArguments& a) {
-    if (a.server.url.empty() && is_served(a.model)) a.server.url = kUsualServer;
+    if (!a.server.url.empty()) tell_model_from_question(a);
+    if (a.server.url.empty() && is_served({kUsualServer, {}}, a.model)) a.server.url = kUsualServer;
     if (!a.server.url.empty()) {
         if (!a.serve.empty()) {
             return base::invalid("options for a server are for one that is started; " +
@@ -362,7 +371,8 @@ void add_run(App& app) {
         "  helix run llama.gguf \"Why is the sky blue?\"\n"
         "  helix run llama.gguf \"Sum this up:\" < report.txt\n"
         "  helix run llama.gguf --serve=--device=auto --serve=--context=8192\n"
-        "  helix run --server http://hall:8080 --api-key KEY");
+        "  helix run --server http://hall:8080 --api-key KEY\n"
+        "  helix run --server http://hall:8080 \"Why is the sky blue?\"");
     run->callback([&app, a] { app.action = [a] { return run_model(*a); }; });
 }
 

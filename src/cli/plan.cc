@@ -34,11 +34,12 @@ base::Status run_plan(const PlanArguments& a) {
         .interrupted = [&] { return interrupted.load(); },
         .progress = [&](const plan::PlanProgress& progress) { line.update(progress); },
         .budget_s = budget_s};
-    if (a.advise != 0) return run_advise(a, session);
-    if (!a.current.empty()) return run_replan(a, session);
-    if (!a.changes.empty()) return run_what_if(a, session);
+    if (a.advise != 0) return run_advise(a, session, line);
+    if (!a.current.empty()) return run_replan(a, session, line);
+    if (!a.changes.empty()) return run_what_if(a, session, line);
     TRY(const lab::Problem problem, lab::load_problem(a.problem));
     TRY(const plan::PlanReport report, session.plan(problem, budget_s, nullptr));
+    line.interrupt();
     return show_plan(a, problem, report, session.elapsed_s());
 }
 

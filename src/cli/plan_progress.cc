@@ -19,7 +19,12 @@ PlanProgressLine::PlanProgressLine()
       terminal_(isatty(STDERR_FILENO) != 0) {}
 
 PlanProgressLine::~PlanProgressLine() {
+    interrupt();
+}
+
+void PlanProgressLine::interrupt() {
     if (drawn_ && terminal_) std::fputs("\r\033[K", stderr);
+    drawn_ = false;
 }
 
 void PlanProgressLine::update(const plan::PlanProgress& progress) {

@@ -15,6 +15,8 @@ class PlanProgressLine {
     PlanProgressLine(const PlanProgressLine&) = delete;
     PlanProgressLine& operator=(const PlanProgressLine&) = delete;
     void update(const plan::PlanProgress& progress);
+    // Takes the line away, so that results can be written; the next update draws it again.
+    void interrupt();
 
   private:
     std::chrono::steady_clock::time_point began_;

@@ -288,8 +288,10 @@ class Planner {
             text += fmt::format(" {:g} ms between tokens,", options_.tpot_slo_s * 1e3);
         }
         if (options_.survive_share > 0) {
-            text += fmt::format(" {:.0f} % of the flow after any one loss,",
-                                options_.survive_share * 100);
+            text += options_.survive_share < 0.005
+                        ? std::string(" some flow after any one loss,")
+                        : fmt::format(" {:.0f} % of the flow after any one loss,",
+                                      options_.survive_share * 100);
         }
         text.pop_back();
         return text;

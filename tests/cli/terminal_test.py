@@ -193,6 +193,12 @@ def conversation(binary, url):
     assert chat.code() == 0, chat.shown[-300:]
 
 
+def question_without_model(binary, url):
+    """With --server, words that are no model of it are the question."""
+    asked = helix(binary, "run", "--server", url, "what is", "it?")
+    assert asked.returncode == 0 and "1 messages" in asked.stdout, asked
+
+
 def own_server(binary, model):
     chat = Terminal([binary, "run", model, "--max-tokens", "8"])
     at = chat.prompt()
@@ -225,6 +231,7 @@ def main():
     threading.Thread(target=server.serve_forever, daemon=True).start()
     pipes(binary, model)
     conversation(binary, f"http://127.0.0.1:{server.server_port}")
+    question_without_model(binary, f"http://127.0.0.1:{server.server_port}")
     own_server(binary, model)
     print("ok")
 

@@ -116,6 +116,7 @@ TEST(DemoModelGreedily, SaysWhatLlamaCppSays) {
 
 // The greedy answer of 120 tokens is the CPU's and llama.cpp's, and each log-probability the CPU's.
 TEST(VulkanDemoModel, SaysWhatTheCpuSays) {
+    if (kSanitized) GTEST_SKIP() << "no sanitizer sees the device, and its host runs other models";
     const auto vulkan = CheckedVulkan::open();
     if (vulkan == nullptr) GTEST_SKIP() << "no Vulkan device";
     const CpuOptions options = cpu_options();

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/effort.h"
 #include "checked_vulkan.h"
 #include "engine/runner/model_runner.h"
 #include "engine/vulkan/vulkan_device.h"
@@ -119,6 +120,8 @@ TEST_P(VulkanModel, SaysWhatTheCpuSays) {
 
 // Positions, pages and chunks of positions change from step to step; the commands do so but rarely.
 TEST_P(VulkanModel, MostDecodeStepsAreNotRecordedAgain) {
+    if (kSanitized)
+        GTEST_SKIP() << "no sanitizer sees the device, and vulkan_commands_test.cc records";
     const SynthFile file(shape_of(GetParam().kind), GetParam().weights);
     Runner cpu = on_cpu(file, kAllLayers);
     Runner vulkan = on_vulkan(file, kAllLayers);
@@ -186,6 +189,7 @@ TEST_P(VulkanModel, GoesOnWhereTheCpuWas) {
 }
 
 TEST(VulkanModelAddresses, AreWithinTheDevicesMemory) {
+    if (kSanitized) GTEST_SKIP() << "the layers watch the device, which no sanitizer sees";
     const auto vulkan = CheckedVulkan::open(true);
     if (vulkan == nullptr) GTEST_SKIP() << "no Vulkan device, or no layers";
     const SynthFile file(shape_of(kQwen3Moe), TensorType::q4_0);

@@ -66,6 +66,24 @@ TEST(WhatIf, ErrorsComeThrough) {
     EXPECT_THAT(with(*parse_add("L4@east")).error().message, HasSubstr("new-L4"));
 }
 
+// A limit that only the changed cluster can keep: the error says which of the two it is about.
+TEST(WhatIf, AnErrorOfThePlanBeforeSaysSo) {
+    const auto survives = [](const Problem& problem, const spec::Placement*) {
+        PlanOptions options;
+        options.capacities = &problem.capacities;
+        options.iterations = 3000;
+        options.survive_share = 1e-6;
+        return plan(problem.cluster, problem.model, options);
+    };
+    const spec::ClusterSpec alone =
+        cluster_of({typed("a", "fast", "east"), typed("b", "fast", "east")});
+    const auto answer =
+        what_if(alone, small_model(8), {*parse_add("2xfast@east")}, measured_speeds, survives, {});
+    ASSERT_FALSE(answer.ok());
+    EXPECT_THAT(answer.error().message, HasSubstr("without the change: no plan found"));
+    EXPECT_THAT(answer.error().message, HasSubstr("some flow after any one loss"));
+}
+
 AdviceOptions advice_options() {
     AdviceOptions options;
     options.prices = {{"fast", 1.0}, {"slow", 0.5}};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 namespace helix::plan {
 namespace {
@@ -33,7 +34,12 @@ base::Result<WhatIf> what_if(const spec::ClusterSpec& cluster, const spec::Model
     TRY(const CapacityTable capacities_after, capacities(result.changed.cluster));
     const Problem before = {cluster, model, capacities_before};
     const Problem after = {result.changed.cluster, model, capacities_after};
-    TRY(result.before, planner(before, nullptr));
+    auto unchanged = planner(before, nullptr);
+    if (!unchanged.ok()) {
+        return base::Error{unchanged.error().code,
+                           "without the change: " + unchanged.error().message};
+    }
+    result.before = std::move(*unchanged);
     const spec::Placement start = carry_over(result.before.placement, result.changed.origin);
     TRY(result.after, planner(after, &start));
     result.effect_before = effect_of(before, result.before, predict);
