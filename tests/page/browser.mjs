@@ -62,6 +62,18 @@ export class Visitor {
     return within.getByRole('button', { name, exact: true });
   }
 
+  // Until the browser keeps what this changes of a conversation: every tab is told then.
+  async kept(change) {
+    await this.page.evaluate(() => {
+      window.isKept = new Promise((resolve) => {
+        const told = new BroadcastChannel('helix-conversations');
+        told.onmessage = () => (told.close(), resolve());
+      });
+    });
+    await change();
+    await this.page.evaluate(() => window.isKept);
+  }
+
   // Says it by the keyboard.
   async say(text) {
     await this.composer.fill(text);

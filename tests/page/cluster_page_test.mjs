@@ -66,7 +66,7 @@ await check('answers are branches, and an edited question is one', async () => {
   await visitor.button('Earlier branch', question).click();
   await question.getByText(STORY).waitFor();
   assert.equal(await visitor.answerText(), story);
-  await visitor.button('Earlier branch', visitor.answer).click();
+  await visitor.kept(() => visitor.button('Earlier branch', visitor.answer).click());
   await visitor.answer.getByText('3/4').waitFor();
   await visitor.answer.getByText('Stopped.').waitFor();
 });
@@ -74,7 +74,7 @@ await check('answers are branches, and an edited question is one', async () => {
 await check('the conversation is there again after a reload', async () => {
   await page.reload();
   await visitor.answer.getByText('3/4').waitFor();
-  await visitor.button('Later branch', visitor.answer).click();
+  await visitor.kept(() => visitor.button('Later branch', visitor.answer).click());
   assert.equal(await visitor.answerText(), story);
   await page.goto(base);
   await page.getByRole('link', { name: STORY }).click();
