@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/escape.h"
 #include "base/log.h"
+#include "net/http_text.h"
 
 namespace helix::api {
 namespace {
@@ -23,14 +24,6 @@ using net::HttpRequest;
 constexpr base::Duration kKeyFilesEvery = base::from_ms(500);
 constexpr base::Duration kLogEvery = base::from_seconds(1);
 constexpr base::Duration kCleanEvery = base::from_seconds(60);
-
-std::string lower(std::string_view text) {
-    std::string out(text);
-    for (char& c : out) {
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    }
-    return out;
-}
 
 bool changes_state(std::string_view method) {
     return method != "GET" && method != "HEAD" && method != "OPTIONS";
@@ -55,7 +48,7 @@ Authority parse_authority(std::string_view text, std::string_view usual_port) {
         text = text.substr(1, text.size() - 2);
     }
     if (text.ends_with('.')) text.remove_suffix(1);
-    out.host = lower(text);
+    out.host = net::lower(text);
     return out;
 }
 
@@ -89,7 +82,7 @@ bool is_same_origin(std::string_view origin, std::string_view host) {
 }
 
 std::string media_type(std::string_view content_type) {
-    std::string type = lower(content_type.substr(0, content_type.find(';')));
+    std::string type = net::lower(content_type.substr(0, content_type.find(';')));
     while (!type.empty() && (type.back() == ' ' || type.back() == '\t')) type.pop_back();
     return type;
 }
@@ -104,7 +97,7 @@ bool has_body(const HttpRequest& request) {
 std::string_view key_in(const HttpRequest& request) {
     std::string_view given = request.header("authorization");
     if (given.empty()) return request.header("x-api-key");
-    if (lower(given.substr(0, 7)) != "bearer ") return {};
+    if (net::lower(given.substr(0, 7)) != "bearer ") return {};
     given.remove_prefix(7);
     while (given.starts_with(' ')) given.remove_prefix(1);
     return given;
@@ -157,7 +150,7 @@ bool is_from_elsewhere(const HttpRequest& request) {
 std::string this_machine() {
     std::array<char, 256> name = {};
     if (::gethostname(name.data(), name.size() - 1) != 0) return {};
-    return lower(name.data());
+    return net::lower(name.data());
 }
 
 }  // namespace
@@ -238,7 +231,7 @@ Guard::Guard(net::SecretKeys api_keys, net::SecretKeys admin_keys, const AccessO
         host_names_.push_back(parse_authority(name, "").host);
     }
     for (const std::string& origin : options.cors_origins) {
-        cors_origins_.push_back(lower(origin));
+        cors_origins_.push_back(net::lower(origin));
     }
 }
 
@@ -309,7 +302,7 @@ std::optional<ApiError> Guard::check_host(const HttpRequest& request) const {
 bool Guard::is_shared_with(std::string_view origin, std::string_view path) const {
     const Access access = access_of("GET", path);
     return path.starts_with("/v1/") && (access == Access::client || access == Access::look) &&
-           std::find(cors_origins_.begin(), cors_origins_.end(), lower(origin)) !=
+           std::find(cors_origins_.begin(), cors_origins_.end(), net::lower(origin)) !=
                cors_origins_.end();
 }
 
@@ -381,7 +374,8 @@ std::optional<ApiError> Guard::check_key(const HttpRequest& request, Access acce
 // What a body may grow to when it is unpacked is not known before, so bodies come as they are.
 std::optional<ApiError> Guard::check_encoding(const HttpRequest& request) const {
     for (const auto& [name, value] : request.headers) {
-        if (name != "content-encoding" || value.empty() || lower(value) == "identity") continue;
+        if (name != "content-encoding" || value.empty() || net::lower(value) == "identity")
+            continue;
         return refusal(415,
                        fmt::format("The body has the content encoding '{}'. Bodies are taken as "
                                    "they are only: send it without a Content-Encoding.",
@@ -552,7 +546,7 @@ Standing Guard::standing(base::TimePoint now, const HttpRequest& request) const 
 
 // A proxy that speaks HTTPS to the browser says so.
 bool Guard::sets_secure(const HttpRequest& request) const {
-    return tls_ || lower(request.header("x-forwarded-proto")) == "https";
+    return tls_ || net::lower(request.header("x-forwarded-proto")) == "https";
 }
 
 Guard::LogIn Guard::log_in(base::TimePoint now, const HttpRequest& request, std::string_view key) {

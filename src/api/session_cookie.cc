@@ -5,16 +5,12 @@
 
 #include <fmt/format.h>
 
+#include "net/http_text.h"
+
 namespace helix::api {
 namespace {
 
 constexpr std::size_t kMostIds = 8;
-
-std::string_view without_blanks(std::string_view text) {
-    while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
-    while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
-    return text;
-}
 
 }  // namespace
 
@@ -39,7 +35,7 @@ std::vector<std::string_view> session_ids(const net::HttpRequest& request) {
         std::string_view rest = value;
         while (!rest.empty() && ids.size() < kMostIds) {
             const std::size_t end = std::min(rest.find(';'), rest.size());
-            const std::string_view one = without_blanks(rest.substr(0, end));
+            const std::string_view one = net::trim(rest.substr(0, end));
             rest.remove_prefix(std::min(end + 1, rest.size()));
             const std::size_t equals = one.find('=');
             if (equals == std::string_view::npos || one.substr(0, equals) != name) continue;

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "net/http_text.h"
 
 namespace helix::api {
 namespace {
@@ -42,12 +43,6 @@ const char* page_type(std::string_view path) {
     return "";
 }
 
-std::string_view trimmed(std::string_view text) {
-    while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-    while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-    return text;
-}
-
 bool equal_words(std::string_view a, std::string_view b) {
     const auto lower = [](char c) {
         return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -63,7 +58,7 @@ bool takes(std::string_view list, std::string_view word) {
         const std::string_view one = list.substr(0, comma);
         list.remove_prefix(std::min(comma + 1, list.size()));
         const std::size_t semicolon = std::min(one.find(';'), one.size());
-        if (!equal_words(trimmed(one.substr(0, semicolon)), word)) continue;
+        if (!equal_words(net::trim(one.substr(0, semicolon)), word)) continue;
         const std::size_t quality = one.find("q=", semicolon);
         if (quality == std::string_view::npos) return true;
         return one.substr(quality + 2).find_first_of("123456789") != std::string_view::npos;
@@ -75,7 +70,7 @@ bool takes(std::string_view list, std::string_view word) {
 bool has_tag(std::string_view list, std::string_view tag) {
     while (!list.empty()) {
         const std::size_t comma = std::min(list.find(','), list.size());
-        std::string_view one = trimmed(list.substr(0, comma));
+        std::string_view one = net::trim(list.substr(0, comma));
         list.remove_prefix(std::min(comma + 1, list.size()));
         if (one.starts_with("W/")) one.remove_prefix(2);
         if (one == tag || one == "*") return true;
