@@ -24,7 +24,7 @@ class TlsTestClient : public TestClient {
     TlsTestClient(std::uint16_t port, const Options& options)
         : TestClient(port, options.receive_buffer),
           context_(SSL_CTX_new(TLS_client_method()), SSL_CTX_free) {
-        const timeval limit = {10, 0};
+        const timeval limit = {30, 0};
         ::setsockopt(fd(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
         SSL_CTX_set_security_level(context_.get(), 0);
         SSL_CTX_set_min_proto_version(context_.get(), TLS1_VERSION);
