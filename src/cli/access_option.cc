@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/log.h"
+#include "cli/help_text.h"
 #include "net/key.h"
 
 namespace helix::cli {
@@ -20,6 +21,7 @@ AccessEnvironment AccessEnvironment::read() {
 }
 
 void add_access_options(CLI::App& command, AccessArguments& a) {
+    const OptionHeading heading(command, "Who may");
     command.add_option("--api-key-file", a.api_key_files,
                        "clients must send one of the keys in this file: \"KEY\" or \"NAME KEY\" a "
                        "line, and behind it requests_per_minute=N, tokens_per_minute=N, "

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/split.h"
+#include "cli/help_text.h"
 #include "cli/size_option.h"
 #include "engine/backend/memory_shares.h"
 #include "engine/backends.h"
@@ -175,7 +176,21 @@ base::Result<std::vector<std::int64_t>> asked_memory(const std::string& memory,
     return asked;
 }
 
+namespace {
+
+void add_modelled_options(CLI::App& command, BackendArguments& a) {
+    const OptionHeading heading(command, "A modelled engine");
+    command.add_option("--type", a.type, "machine type, like T4; for modelled");
+    command.add_option("--profiles", a.profiles, "folder of measured tables; for modelled");
+    command.add_option("--profile", a.profile, "the tables' model, like llama2-70b; for modelled");
+    command.add_option("--time-scale", a.time_scale,
+                       "modelled time x this; 0.1 = ten times faster");
+}
+
+}  // namespace
+
 void add_backend_options(CLI::App& command, BackendArguments& a) {
+    const OptionHeading heading(command, "Devices and memory");
     command.add_option("--backend", a.backend,
                        engine::backend_kinds_help() + " [as --device says, else cpu]");
     command.add_option(
@@ -209,11 +224,7 @@ void add_backend_options(CLI::App& command, BackendArguments& a) {
             "how many")
         ->capture_default_str();
     command.add_option("--speed", a.speed, "slow the engine down to this share, like 0.5");
-    command.add_option("--type", a.type, "machine type, like T4; for modelled");
-    command.add_option("--profiles", a.profiles, "folder of measured tables; for modelled");
-    command.add_option("--profile", a.profile, "the tables' model, like llama2-70b; for modelled");
-    command.add_option("--time-scale", a.time_scale,
-                       "modelled time x this; 0.1 = ten times faster");
+    add_modelled_options(command, a);
 }
 
 base::Status check_tensor_parallel(const node::WorkerOptions& options,

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "cli/help_text.h"
 #include "cli/interrupt.h"
 #include "lab/load/api_client.h"
 #include "lab/load/bench.h"
@@ -74,7 +75,51 @@ base::Status run_bench(const lab::BenchQuestion& question) {
     return base::Ok{};
 }
 
+void add_server_options(CLI::App& bench, lab::BenchQuestion& a) {
+    const OptionHeading heading(bench, "The server");
+    bench.add_option("--url", a.target.url, "of the server")->capture_default_str();
+    bench.add_option("--served-model", a.target.model, "[the first that it names]");
+    bench.add_option("--api-key", a.target.api_key, "if it wants one")->envname("HELIX_API_KEY");
+    bench.add_option("--endpoint", a.endpoint, "completions (prompts as token ids), or chat")
+        ->capture_default_str();
+    bench.add_option("--timeout", a.timeout, "of one request")->capture_default_str();
+}
+
+void add_bench_load_options(CLI::App& bench, lab::BenchQuestion& a) {
+    const OptionHeading heading(bench, "Load");
+    bench.add_option("--concurrency", a.concurrency,
+                     "so many clients, each with one request at a time [8]");
+    bench.add_option("--rate", a.rate_per_s,
+                     "requests per second, sent when due whatever became of earlier ones");
+    bench
+        .add_option("--arrivals", a.arrivals,
+                    "with --rate: even, poisson, or gamma:CV (bursts, CV of the gaps)")
+        ->capture_default_str();
+    bench.add_option("--trace", a.trace,
+                     "a CSV of arrival_s,prompt_tokens,output_tokens, or an Azure LLM trace");
+    bench.add_option("--requests", a.requests, "how many [100, or what --duration allows]");
+    bench.add_option("--duration", a.duration,
+                     "measure for so long, like 60s; then what is under way is awaited");
+    bench.add_option("--warmup", a.warmup, "load before that, not counted, like 10s");
+    bench.add_option("--prompt-tokens", a.prompt_tokens, "512, or any of a range: 100-1000")
+        ->capture_default_str();
+    bench.add_option("--output-tokens", a.output_tokens, "512, or any of a range: 100-1000")
+        ->capture_default_str();
+    bench.add_option("--lengths", a.lengths,
+                     "a CSV of prompt_tokens,output_tokens to draw requests from");
+    bench.add_flag("--skip-too-long", a.skip_too_long,
+                   "leave out requests beyond the model's context");
+    bench.add_option("--seed", a.seed, "equal seeds give equal loads")->capture_default_str();
+}
+
+void add_goal_options(CLI::App& bench, lab::BenchQuestion& a) {
+    const OptionHeading heading(bench, "Goals");
+    bench.add_option("--slo-ttft", a.slo_ttft, "goodput counts first tokens within, like 2s");
+    bench.add_option("--slo-tpot", a.slo_tpot, "... and mean times per token within, like 80ms");
+}
+
 void add_simulation_options(CLI::App& bench, lab::BenchQuestion& a) {
+    const OptionHeading heading(bench, "Beside a simulation");
     bench.add_flag("--against-simulation", a.against_simulation,
                    "also simulate this load on the cluster that serves, and compare");
     bench.add_option("--profiles", a.profiles, "for it: folder of measured tables");
@@ -97,37 +142,9 @@ void add_bench(App& app) {
     CLI::App* bench = app.parser.add_subcommand(
         "bench", "Puts load on a server with the OpenAI API and measures it");
     auto a = std::make_shared<lab::BenchQuestion>();
-    bench->add_option("--url", a->target.url, "of the server")->capture_default_str();
-    bench->add_option("--served-model", a->target.model, "[the first that it names]");
-    bench->add_option("--api-key", a->target.api_key, "if it wants one")->envname("HELIX_API_KEY");
-    bench->add_option("--endpoint", a->endpoint, "completions (prompts as token ids), or chat")
-        ->capture_default_str();
-    bench->add_option("--concurrency", a->concurrency,
-                      "so many clients, each with one request at a time [8]");
-    bench->add_option("--rate", a->rate_per_s,
-                      "requests per second, sent when due whatever became of earlier ones");
-    bench
-        ->add_option("--arrivals", a->arrivals,
-                     "with --rate: even, poisson, or gamma:CV (bursts, CV of the gaps)")
-        ->capture_default_str();
-    bench->add_option("--trace", a->trace,
-                      "a CSV of arrival_s,prompt_tokens,output_tokens, or an Azure LLM trace");
-    bench->add_option("--requests", a->requests, "how many [100, or what --duration allows]");
-    bench->add_option("--duration", a->duration,
-                      "measure for so long, like 60s; then what is under way is awaited");
-    bench->add_option("--warmup", a->warmup, "load before that, not counted, like 10s");
-    bench->add_option("--prompt-tokens", a->prompt_tokens, "512, or any of a range: 100-1000")
-        ->capture_default_str();
-    bench->add_option("--output-tokens", a->output_tokens, "512, or any of a range: 100-1000")
-        ->capture_default_str();
-    bench->add_option("--lengths", a->lengths,
-                      "a CSV of prompt_tokens,output_tokens to draw requests from");
-    bench->add_flag("--skip-too-long", a->skip_too_long,
-                    "leave out requests beyond the model's context");
-    bench->add_option("--slo-ttft", a->slo_ttft, "goodput counts first tokens within, like 2s");
-    bench->add_option("--slo-tpot", a->slo_tpot, "... and mean times per token within, like 80ms");
-    bench->add_option("--timeout", a->timeout, "of one request")->capture_default_str();
-    bench->add_option("--seed", a->seed, "equal seeds give equal loads")->capture_default_str();
+    add_server_options(*bench, *a);
+    add_bench_load_options(*bench, *a);
+    add_goal_options(*bench, *a);
     add_simulation_options(*bench, *a);
     bench->add_flag("--json", a->json, "one JSON object");
     bench->footer(

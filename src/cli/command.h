@@ -23,6 +23,7 @@ struct App {
     // What it calls models: paths, names of a hub or addresses. They are paths when action runs.
     std::vector<std::string*> models;
     std::string log_level = "info";
+    std::string log_format = "text";
     // It is read before parsing, which knows the option only for its help.
     std::string config_file;
 };

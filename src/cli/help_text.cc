@@ -56,6 +56,15 @@ std::shared_ptr<CLI::FormatterBase> help_format() {
     return std::make_shared<HelpFormat>();
 }
 
+OptionHeading::OptionHeading(CLI::App& command, const std::string& heading)
+    : command_(command), before_(command.option_defaults()->get_group()) {
+    command.option_defaults()->group(heading);
+}
+
+OptionHeading::~OptionHeading() {
+    command_.option_defaults()->group(before_);
+}
+
 std::string full_name(const CLI::App& command) {
     const CLI::App* above = command.get_parent();
     return (above == nullptr ? "" : full_name(*above) + " ") + command.get_name();

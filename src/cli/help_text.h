@@ -15,6 +15,20 @@ std::string wrapped(const std::string& text, std::size_t width);
 // Help that fits a terminal of 100 columns.
 std::shared_ptr<CLI::FormatterBase> help_format();
 
+// The options that are added to the command while it lives stand under this heading, in its help
+// and its manual page.
+class OptionHeading {
+  public:
+    OptionHeading(CLI::App& command, const std::string& heading);
+    ~OptionHeading();
+    OptionHeading(const OptionHeading&) = delete;
+    OptionHeading& operator=(const OptionHeading&) = delete;
+
+  private:
+    CLI::App& command_;
+    std::string before_;
+};
+
 // Its name with those of the commands above it: "helix model info".
 std::string full_name(const CLI::App& command);
 

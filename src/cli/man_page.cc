@@ -28,6 +28,8 @@ std::string roff(const std::string& text) {
     return out;
 }
 
+constexpr std::string_view kNoHeading = "Options";  // CLI11's
+
 std::string section(const std::string& title) {
     return ".SH " + title + "\n";
 }
@@ -53,19 +55,27 @@ std::string option_names(const CLI::Option& option) {
     return out;
 }
 
+std::string option_text(const CLI::Option& option) {
+    std::string out = ".TP\n" + option_names(option) + "\n" + roff(option.get_description());
+    if (option.get_required()) out += " (required)";
+    if (const std::string standard = option.get_default_str();
+        !standard.empty() && standard != "[]") {
+        out += " [" + roff(standard) + "]";
+    }
+    if (!option.get_envname().empty()) {
+        out += " (environment: " + roff(option.get_envname()) + ")";
+    }
+    return out + "\n";
+}
+
+// Under their headings, but for those of no heading of its own, which come first.
 std::string options_text(const CLI::App& command) {
     std::string out;
-    for (const CLI::Option* option : command.get_options()) {
-        out += ".TP\n" + option_names(*option) + "\n" + roff(option->get_description());
-        if (option->get_required()) out += " (required)";
-        if (const std::string standard = option->get_default_str();
-            !standard.empty() && standard != "[]") {
-            out += " [" + roff(standard) + "]";
+    for (const std::string& heading : command.get_groups()) {
+        if (heading != kNoHeading) out += ".SS " + roff(heading) + "\n";
+        for (const CLI::Option* option : command.get_options()) {
+            if (option->get_group() == heading) out += option_text(*option);
         }
-        if (!option->get_envname().empty()) {
-            out += " (environment: " + roff(option->get_envname()) + ")";
-        }
-        out += "\n";
     }
     return out;
 }

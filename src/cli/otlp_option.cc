@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "cli/help_text.h"
 #include "net/http_client.h"
 
 namespace helix::cli {
 
 void add_otlp_options(CLI::App& command, OtlpArguments& a) {
+    const OptionHeading heading(command, "Traces");
     command
         .add_option("--otlp-endpoint", a.endpoint,
                     "http(s)://HOST:PORT of an OpenTelemetry collector that gets a trace of each "

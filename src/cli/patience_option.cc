@@ -1,11 +1,14 @@
 #include "cli/patience_option.h"
 
+#include "cli/help_text.h"
+
 #include <algorithm>
 #include <string>
 
 namespace helix::cli {
 
 void add_lost_after(CLI::App& command, double& seconds) {
+    const OptionHeading heading(command, "Failures");
     command
         .add_option("--lost-after", seconds,
                     "seconds of silence after which the other side of a connection counts as "

@@ -1,8 +1,11 @@
 #include "cli/problem_option.h"
 
+#include "cli/help_text.h"
+
 namespace helix::cli {
 
 void add_problem_options(CLI::App& command, lab::ProblemSource& problem) {
+    const OptionHeading heading(command, "Cluster and model");
     command.add_option("CLUSTER", problem.cluster, "a cluster file, .json or .toml")->required();
     command
         .add_option("--model", problem.model,

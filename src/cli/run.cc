@@ -50,6 +50,15 @@ void say_error(const std::string& message) {
     std::fprintf(stderr, "helix: %s\n", base::escaped_lines(message).c_str());
 }
 
+base::Status set_format(const std::string& word) {
+    base::LogFormat format = base::LogFormat::text;
+    if (!base::parse_log_format(word, format)) {
+        return base::invalid("--log-format: '" + word + "' is neither text nor json");
+    }
+    base::set_log_format(format);
+    return base::Ok{};
+}
+
 int report(const base::Status& status) {
     if (status.ok()) return 0;
     say_error(status.error().message);
@@ -104,6 +113,11 @@ void add_commands(App& app) {
     app.parser.add_option("--log-level", app.log_level, "debug, info, warn, error or off")
         ->envname("HELIX_LOG")
         ->capture_default_str();
+    app.parser
+        .add_option("--log-format", app.log_format,
+                    "of log lines: text, or json for machines, an object on each line")
+        ->envname("HELIX_LOG_FORMAT")
+        ->capture_default_str();
     app.parser.add_option("--config", app.config_file,
                           "a TOML file with options, as 'helix config show' prints one; flags "
                           "count more (Env:HELIX_CONFIG)");
@@ -154,6 +168,8 @@ int run(int argc, const char* const* argv) {
     }
     const base::Status levels = set_level(app.log_level);
     if (!levels.ok()) return wrong_usage(levels.error().message);
+    const base::Status format = set_format(app.log_format);
+    if (!format.ok()) return wrong_usage(format.error().message);
     for (std::string* model : app.models) {
         if (const base::Status found = resolve_model(*model); !found.ok()) return report(found);
     }

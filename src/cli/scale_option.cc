@@ -1,4 +1,5 @@
 #include "cli/scale_option.h"
+#include "cli/help_text.h"
 
 #include <fmt/format.h>
 
@@ -27,6 +28,7 @@ std::optional<std::pair<std::int32_t, std::int32_t>> parse_range(std::string_vie
 }  // namespace
 
 void add_scale_options(CLI::App& command, ScaleArguments& a) {
+    const OptionHeading heading(command, "Workers by load");
     command.add_option("--scale", a.range,
                        "workers are added and stopped by load: local:1-4 as processes on this "
                        "machine, or 1-4 by --scale-command [never]");

@@ -23,6 +23,7 @@
 #include "cli/access_option.h"
 #include "cli/backend_option.h"
 #include "cli/command.h"
+#include "cli/help_text.h"
 #include "cli/interrupt.h"
 #include "cli/kv_option.h"
 #include "cli/otlp_option.h"
@@ -439,6 +440,7 @@ base::Status serve(const ServeArguments& a) {
 }
 
 void add_limits(CLI::App& command, ServeArguments& a) {
+    const OptionHeading heading(command, "Limits");
     command.add_option("--max-waiting", a.max_waiting, "queued requests; more get 429")
         ->capture_default_str();
     command
@@ -465,6 +467,7 @@ void add_limits(CLI::App& command, ServeArguments& a) {
 }
 
 void add_answer_options(CLI::App& command, ServeArguments& a) {
+    const OptionHeading heading(command, "The model");
     command.add_option("--chat-template", a.chat_template,
                        "a Jinja file in place of the model's own chat template");
     command
@@ -473,9 +476,12 @@ void add_answer_options(CLI::App& command, ServeArguments& a) {
                     "(by its chat template), none, " +
                         tool_parser_names())
         ->capture_default_str();
+    command.add_option("--context", a.context,
+                       "tokens of prompt and answer together [the model's, at least 512]");
 }
 
 void add_draft_options(CLI::App& command, ServeArguments& a) {
+    const OptionHeading heading(command, "Drafts");
     command.add_option("--speculate", a.speculate,
                        "ngram:K drafts up to K tokens ahead by what followed the same words "
                        "earlier in the text [only for requests that ask for it]");
@@ -486,7 +492,78 @@ void add_draft_options(CLI::App& command, ServeArguments& a) {
     command.add_option("--draft-threads", a.draft_threads, "of the draft model [all cores]");
 }
 
+void add_address_options(CLI::App& command, ServeArguments& a) {
+    const OptionHeading heading(command, "Addresses");
+    command.add_option("--listen", a.listen, "HOST:PORT of the API")->capture_default_str();
+    command.add_option("--cluster-listen", a.cluster_listen,
+                       "HOST:PORT that workers connect to [the API's host, any free port]");
+    command.add_flag("--end-with-parent", a.end_with_parent,
+                     "stop when the process that started it ends");
+}
+
+void add_worker_options(CLI::App& command, ServeArguments& a) {
+    const OptionHeading heading(command, "Workers");
+    command.add_flag("--no-worker", a.no_worker, "only coordinate: do not compute on this machine");
+    command.add_option("--role", a.role, "of this machine's workers; " + std::string(kRoleHelp))
+        ->capture_default_str();
+    command
+        .add_option("--handovers", a.handovers,
+                    "requests that move at once from a worker of the role prefill, or to one "
+                    "that decodes")
+        ->capture_default_str();
+    command.add_option("--min-workers", a.min_workers, "place the model once so many have joined")
+        ->capture_default_str();
+}
+
+void add_key_options(CLI::App& command, ServeArguments& a) {
+    const OptionHeading heading(command, "Who may");
+    command.add_option("--key", a.key, "the coordinator's key file, made by 'helix key new'");
+    command.add_flag("--insecure", a.insecure, "let workers join over a network without keys");
+}
+
+void add_cache_options(CLI::App& command, ServeArguments& a) {
+    const OptionHeading heading(command, "KV cache");
+    command.add_option("--block-size", a.block_size, "tokens of a KV page")->capture_default_str();
+    command.add_option("--kv", a.kv, kKvHelp)->capture_default_str();
+    command.add_flag("--no-balance", a.no_balance,
+                     "running requests stay where they are, whatever memory others have; only a "
+                     "drain moves them");
+    command
+        .add_option("--preemption", a.preemption,
+                    "how a request gives its KV memory back when others need it: recompute it "
+                    "later, swap it to the workers' --swap memory, or automatic: swap those of "
+                    "several sequences")
+        ->capture_default_str();
+}
+
+void add_failure_options(CLI::App& command, ServeArguments& a) {
+    const OptionHeading heading(command, "Failures");
+    command.add_option("--state-dir", a.state_dir,
+                       "a folder for what survives any crash: uploaded files, batches, and the "
+                       "placement, which the next start takes up; made when it is not there "
+                       "[/v1/files and /v1/batches are off]");
+    command
+        .add_option("--rejoin-wait", a.rejoin_wait_s,
+                    "seconds that a start with a known placement waits for its workers, from the "
+                    "first that joins; then it plans with those that are there")
+        ->capture_default_str();
+    command
+        .add_option("--worker-wait", a.worker_wait_s,
+                    "seconds that requests wait for a worker when those that are left cannot "
+                    "serve them; then they end with an error that says so")
+        ->capture_default_str();
+}
+
+void add_placement_options(CLI::App& command, ServeArguments& a) {
+    const OptionHeading heading(command, "Placement");
+    command.add_option("--placement", a.placement,
+                       "a placement that 'helix plan --output' wrote; workers are known by their "
+                       "--name [plans for the workers that are here]");
+    command.add_option("--scheduler", a.scheduler, core::list_routers())->capture_default_str();
+}
+
 void add_model_options(CLI::App& command, ServeArguments& a) {
+    const OptionHeading heading(command, "The model");
     command
         .add_option("--model,model", a.model,
                     "a GGUF file, a folder of safetensors with config.json and tokenizer.json, or "
@@ -508,64 +585,21 @@ void add_serve(App& app) {
     auto arguments = std::make_shared<ServeArguments>();
     ServeArguments& a = *arguments;
     add_model_options(*command, a);
-    command->add_option("--listen", a.listen, "HOST:PORT of the API")->capture_default_str();
-    command->add_option("--cluster-listen", a.cluster_listen,
-                        "HOST:PORT that workers connect to [the API's host, any free port]");
-    command->add_flag("--end-with-parent", a.end_with_parent,
-                      "stop when the process that started it ends");
-    command->add_flag("--no-worker", a.no_worker,
-                      "only coordinate: do not compute on this machine");
-    command->add_option("--role", a.role, "of this machine's workers; " + std::string(kRoleHelp))
-        ->capture_default_str();
-    command
-        ->add_option("--handovers", a.handovers,
-                     "requests that move at once from a worker of the role prefill, or to one "
-                     "that decodes")
-        ->capture_default_str();
-    command->add_option("--min-workers", a.min_workers, "place the model once so many have joined")
-        ->capture_default_str();
-    command->add_option("--key", a.key, "the coordinator's key file, made by 'helix key new'");
-    command->add_flag("--insecure", a.insecure, "let workers join over a network without keys");
+    add_address_options(*command, a);
+    add_worker_options(*command, a);
+    add_key_options(*command, a);
     add_access_options(*command, a.access);
     add_tls_options(*command, a.tls);
-    add_otlp_options(*command, a.otlp);
     add_answer_options(*command, a);
-    command->add_option("--context", a.context,
-                        "tokens of prompt and answer together [the model's, at least 512]");
-    command->add_option("--block-size", a.block_size, "tokens of a KV page")->capture_default_str();
-    command->add_option("--kv", a.kv, kKvHelp)->capture_default_str();
-    command->add_option("--state-dir", a.state_dir,
-                        "a folder for what survives any crash: uploaded files, batches, and the "
-                        "placement, which the next start takes up; made when it is not there "
-                        "[/v1/files and /v1/batches are off]");
-    command
-        ->add_option("--rejoin-wait", a.rejoin_wait_s,
-                     "seconds that a start with a known placement waits for its workers, from the "
-                     "first that joins; then it plans with those that are there")
-        ->capture_default_str();
-    add_lost_after(*command, a.lost_after_s);
-    command
-        ->add_option("--worker-wait", a.worker_wait_s,
-                     "seconds that requests wait for a worker when those that are left cannot "
-                     "serve them; then they end with an error that says so")
-        ->capture_default_str();
-    add_limits(*command, a);
-    add_draft_options(*command, a);
-    command->add_option("--placement", a.placement,
-                        "a placement that 'helix plan --output' wrote; workers are known by their "
-                        "--name [plans for the workers that are here]");
-    command->add_option("--scheduler", a.scheduler, core::list_routers())->capture_default_str();
-    command->add_flag("--no-balance", a.no_balance,
-                      "running requests stay where they are, whatever memory others have; only a "
-                      "drain moves them");
-    command
-        ->add_option("--preemption", a.preemption,
-                     "how a request gives its KV memory back when others need it: recompute it "
-                     "later, swap it to the workers' --swap memory, or automatic: swap those of "
-                     "several sequences")
-        ->capture_default_str();
-    add_scale_options(*command, a.scale);
+    add_cache_options(*command, a);
     add_backend_options(*command, a.backend);
+    add_failure_options(*command, a);
+    add_lost_after(*command, a.lost_after_s);
+    add_limits(*command, a);
+    add_placement_options(*command, a);
+    add_scale_options(*command, a.scale);
+    add_draft_options(*command, a);
+    add_otlp_options(*command, a.otlp);
     command->footer(
         "Examples:\n"
         "  helix serve --model llama.gguf\n"

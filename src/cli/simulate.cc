@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "cli/command.h"
+#include "cli/help_text.h"
 #include "cli/problem_option.h"
 #include "cli/simulate_lines.h"
 #include "cli/simulate_load.h"
@@ -127,6 +128,54 @@ base::Status run_simulate(const SimulateArguments& a) {
     return base::Ok{};
 }
 
+void add_policy_options(CLI::App& command, SimulateArguments& a) {
+    const OptionHeading heading(command, "Placement and policy");
+    command.add_option("--placement", a.placement,
+                       "which layers stand where: a file of helix plan, or a published run's "
+                       "replay [planned for --plan-budget]");
+    command.add_option("--plan-budget", a.plan_budget, "without --placement")
+        ->capture_default_str();
+    command.add_option("--disk", a.disk,
+                       "helix policy: how fast machines load their layers, like 1GB/s; load "
+                       "begins after that [at once]");
+    command.add_option(
+        "--policy", a.policy,
+        "helix: what `serve` runs; reference: the published simulator's rules, with its own "
+        "schedulers of the same names. Without it: helix, unless the placement is a published "
+        "run's replay, or separate pipelines with more layers than the tables cover");
+    command.add_option("--scheduler", a.scheduler, core::list_routers())->capture_default_str();
+    command
+        .add_option("--batching", a.batching,
+                    "reference policy: fifo as published, decode-first, or two-passes as the "
+                    "published prototype's workers")
+        ->capture_default_str();
+    command
+        .add_option("--prompt-every", a.prompt_every,
+                    "decode-first: one layer of prompts after so many of decodes; 0: never while "
+                    "decodes wait")
+        ->capture_default_str();
+    command
+        .add_option("--groups", a.groups,
+                    "helix policy: most groups that decodes travel in; 0: as `serve` does it")
+        ->capture_default_str();
+    command.add_flag("--no-balance", a.no_balance,
+                     "helix policy: running requests do not move to machines with more memory");
+}
+
+void add_report_options(CLI::App& command, SimulateArguments& a) {
+    const OptionHeading heading(command, "Report");
+    command.add_flag("--find-peak", a.find_peak,
+                     "only search the highest rate that the cluster keeps up with");
+    command.add_flag("--json", a.json, "one JSON object instead of a table");
+    command.add_option("--html", a.watch.html, "write a report with plots, one HTML file");
+    command.add_option("--trace-out", a.watch.trace_out,
+                       "write the run for chrome://tracing or ui.perfetto.dev");
+    command.add_option("--ttft-slo-s", a.watch.ttft_slo_s,
+                       "longest wait for a first token that counts as good, in the report");
+    command.add_option("--tpot-slo-s", a.watch.tpot_slo_s,
+                       "longest mean time between tokens that does");
+}
+
 }  // namespace
 
 void add_simulate(App& app) {
@@ -134,47 +183,9 @@ void add_simulate(App& app) {
         app.parser.add_subcommand("simulate", "What a cluster would deliver, in virtual time");
     auto a = std::make_shared<SimulateArguments>();
     add_problem_options(*simulate, a->problem);
-    simulate->add_option("--placement", a->placement,
-                         "which layers stand where: a file of helix plan, or a published run's "
-                         "replay [planned for --plan-budget]");
-    simulate->add_option("--plan-budget", a->plan_budget, "without --placement")
-        ->capture_default_str();
-    simulate->add_option("--disk", a->disk,
-                         "helix policy: how fast machines load their layers, like 1GB/s; load "
-                         "begins after that [at once]");
-    simulate->add_option(
-        "--policy", a->policy,
-        "helix: what `serve` runs; reference: the published simulator's rules, with its own "
-        "schedulers of the same names. Without it: helix, unless the placement is a published "
-        "run's replay, or separate pipelines with more layers than the tables cover");
-    simulate->add_option("--scheduler", a->scheduler, core::list_routers())->capture_default_str();
-    simulate
-        ->add_option("--batching", a->batching,
-                     "reference policy: fifo as published, decode-first, or two-passes as the "
-                     "published prototype's workers")
-        ->capture_default_str();
-    simulate
-        ->add_option("--prompt-every", a->prompt_every,
-                     "decode-first: one layer of prompts after so many of decodes; 0: never while "
-                     "decodes wait")
-        ->capture_default_str();
-    simulate
-        ->add_option("--groups", a->groups,
-                     "helix policy: most groups that decodes travel in; 0: as `serve` does it")
-        ->capture_default_str();
-    simulate->add_flag("--no-balance", a->no_balance,
-                       "helix policy: running requests do not move to machines with more memory");
+    add_policy_options(*simulate, *a);
     add_load_options(*simulate, a->load);
-    simulate->add_flag("--find-peak", a->find_peak,
-                       "only search the highest rate that the cluster keeps up with");
-    simulate->add_flag("--json", a->json, "one JSON object instead of a table");
-    simulate->add_option("--html", a->watch.html, "write a report with plots, one HTML file");
-    simulate->add_option("--trace-out", a->watch.trace_out,
-                         "write the run for chrome://tracing or ui.perfetto.dev");
-    simulate->add_option("--ttft-slo-s", a->watch.ttft_slo_s,
-                         "longest wait for a first token that counts as good, in the report");
-    simulate->add_option("--tpot-slo-s", a->watch.tpot_slo_s,
-                         "longest mean time between tokens that does");
+    add_report_options(*simulate, *a);
     simulate->footer(
         "Examples:\n"
         "  helix plan office.toml --model llama3-8b --output plan.json\n"

@@ -1,8 +1,11 @@
 #include "cli/simulate_load.h"
 
+#include "cli/help_text.h"
+
 namespace helix::cli {
 
 void add_load_options(CLI::App& command, lab::LoadChoice& a) {
+    const OptionHeading heading(command, "Load");
     command.add_option("--lengths", a.lengths,
                        "CSV with prompt_tokens and output_tokens, or an Azure trace [made up like "
                        "the Azure conversation trace]");

@@ -1,10 +1,12 @@
 #include "cli/tls_option.h"
 
+#include "cli/help_text.h"
 #include "net/tls_context.h"
 
 namespace helix::cli {
 
 void add_tls_options(CLI::App& command, TlsArguments& a) {
+    const OptionHeading heading(command, "Who may");
     command.add_option("--tls-cert", a.certificate,
                        "HTTPS: a file with the server's certificate and those that it is signed "
                        "with, in PEM form; read anew when it changes [HTTP without TLS]");

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "cli/backend_option.h"
 #include "cli/command.h"
+#include "cli/help_text.h"
 #include "cli/interrupt.h"
 #include "cli/patience_option.h"
 #include "cli/role_option.h"
@@ -105,6 +106,44 @@ base::Status run_worker(const WorkerArguments& arguments) {
     return workers.run(arguments.join);
 }
 
+void add_joining_options(CLI::App& command, WorkerArguments& a) {
+    const OptionHeading heading(command, "The cluster");
+    command.add_option("--join", a.join, "HOST:PORT of the coordinator (its HTTP address)")
+        ->required();
+    command.add_option("--key", a.key,
+                       "this worker's key file, made by 'helix key new --worker NAME'");
+    command.add_flag("--insecure", a.insecure, "join over a network without keys or encryption");
+    command.add_option("--host-id", a.host,
+                       "workers with one host id share its cores [this machine's]");
+    command.add_option("--address", a.address,
+                       "HOST or HOST:PORT at which other workers reach it, where that is not what "
+                       "this machine sees of itself: behind NAT or port forwarding; each further "
+                       "device has the next port [found out]");
+    command.add_option(
+        "--port", a.port,
+        "it listens on for other workers; each further device has the next [any that is "
+        "free]");
+}
+
+void add_identity_options(CLI::App& command, WorkerArguments& a) {
+    const OptionHeading heading(command, "This worker");
+    command.add_option("--name", a.name,
+                       "how it is called in the cluster [host name and process id]");
+    command.add_option("--region", a.region, "where it stands; for placement over slow links");
+    command.add_option("--role", a.role, kRoleHelp)->capture_default_str();
+}
+
+void add_weight_options(CLI::App& command, WorkerArguments& a) {
+    const OptionHeading heading(command, "Weights");
+    command.add_option("--model", a.model,
+                       "a local copy of the model, or OWNER/REPO:TAG of a hub: used if it is the "
+                       "same, else weights are received");
+    command.add_option("--quantize", a.weights.quantize,
+                       "of a folder of safetensors as --model: as the coordinator was told");
+    command.add_option("--cache", a.cache,
+                       "folder for received weights, or 'none' [~/.cache/helix]");
+}
+
 }  // namespace
 
 void add_worker(App& app) {
@@ -112,33 +151,10 @@ void add_worker(App& app) {
         app.parser.add_subcommand("worker", "Adds this machine to a cluster as a worker");
     auto arguments = std::make_shared<WorkerArguments>();
     WorkerArguments& a = *arguments;
-    worker->add_option("--join", a.join, "HOST:PORT of the coordinator (its HTTP address)")
-        ->required();
-    worker->add_option("--key", a.key,
-                       "this worker's key file, made by 'helix key new --worker NAME'");
-    worker->add_flag("--insecure", a.insecure, "join over a network without keys or encryption");
-    worker->add_option("--name", a.name,
-                       "how it is called in the cluster [host name and process id]");
-    worker->add_option("--region", a.region, "where it stands; for placement over slow links");
-    worker->add_option("--role", a.role, kRoleHelp)->capture_default_str();
-    worker->add_option("--host-id", a.host,
-                       "workers with one host id share its cores [this machine's]");
-    worker->add_option("--address", a.address,
-                       "HOST or HOST:PORT at which other workers reach it, where that is not what "
-                       "this machine sees of itself: behind NAT or port forwarding; each further "
-                       "device has the next port [found out]");
-    worker->add_option(
-        "--port", a.port,
-        "it listens on for other workers; each further device has the next [any that is "
-        "free]");
+    add_joining_options(*worker, a);
+    add_identity_options(*worker, a);
+    add_weight_options(*worker, a);
     add_lost_after(*worker, a.lost_after_s);
-    worker->add_option("--model", a.model,
-                       "a local copy of the model, or OWNER/REPO:TAG of a hub: used if it is the "
-                       "same, else weights are received");
-    worker->add_option("--quantize", a.weights.quantize,
-                       "of a folder of safetensors as --model: as the coordinator was told");
-    worker->add_option("--cache", a.cache,
-                       "folder for received weights, or 'none' [~/.cache/helix]");
     add_backend_options(*worker, a.backend);
     worker->footer(
         "Examples:\n"

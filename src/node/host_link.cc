@@ -100,8 +100,10 @@ std::optional<HostLink> host_link(bool with_keys) {
     if (!one.link.has_value()) {
         one.link = measure_loopback(with_keys);
         if (one.link->ok()) {
-            LOG_INFO("measured: {:.2f} GB/s and {:.0f} us between workers of this machine",
-                     (*one.link)->bandwidth_bytes_per_s / 1e9, (*one.link)->latency_s * 1e6);
+            LOG_INFO(
+                "measured: {:.2f} GB/s and {:.0f} us from worker to worker on one machine, by "
+                "loopback",
+                (*one.link)->bandwidth_bytes_per_s / 1e9, (*one.link)->latency_s * 1e6);
         } else {
             LOG_WARN("links between workers of this machine are probed one by one: {}",
                      one.link->error().message);

@@ -91,6 +91,7 @@ std::string points_text(const char* title, const char* unit,
 }
 
 std::string context_text(const MachineProfile& profile) {
+    if (profile.context.empty()) return "\nhow context slows decodes: no time was left for that\n";
     std::string text =
         fmt::format("\n{} sequences decode, by the context of each: ", profile.context_sequences);
     for (std::size_t i = 0; i < profile.context.size(); ++i) {

@@ -289,7 +289,11 @@ TEST_F(ApiTest, WorkersAreListedDrainedAndRemovedByName) {
 }
 
 TEST_F(ApiTest, ARequestMovesByItsId) {
-    post("/v1/completions", R"({"prompt":"abc","max_tokens":3,"n":2})");
+    start();
+    net::TestClient asker(server_->port());
+    ASSERT_TRUE(asker.connected());
+    asker.request("POST", "/v1/completions", R"({"prompt":"abc","max_tokens":3,"n":2})");
+    ASSERT_TRUE(service_.next());
     const Json cluster = Json::parse(get("/helix/cluster").body);
     const std::string id = cluster["requests"][0]["id"];
     EXPECT_EQ(post("/helix/requests/" + id + "/move", "").status, 202);

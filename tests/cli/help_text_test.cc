@@ -85,5 +85,26 @@ TEST(HelpText, OfEveryCommandFitsAHundredColumnsAndHasExamplesOfItsOwn) {
     }
 }
 
+// More options than a screen has lines stand under headings.
+TEST(HelpText, ManyOptionsHaveHeadings) {
+    for (const char* command : {"serve", "worker", "plan", "simulate", "bench"}) {
+        const std::string help = help_of({command});
+        std::istringstream lines(help);
+        int headings = 0;
+        int without = 0;  // options that are under none
+        bool is_options = false;
+        for (std::string line; std::getline(lines, line);) {
+            if (line.starts_with("Examples")) break;
+            if (!line.empty() && line[0] != ' ' && line.back() == ':') {
+                is_options = line == "Options:";
+                ++headings;
+            }
+            if (is_options && line.starts_with("  -")) ++without;
+        }
+        EXPECT_GE(headings, 4) << command << ":\n" << help;
+        EXPECT_LE(without, 14) << command << ":\n" << help;
+    }
+}
+
 }  // namespace
 }  // namespace helix::cli::help_text_test

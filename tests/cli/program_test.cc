@@ -45,6 +45,8 @@ TEST(Program, EndsWithTwoWhereTheCommandLineIsWrong) {
     EXPECT_EQ(helix({"bench", "--concurrency", "x"}).code, 2);
     EXPECT_EQ(helix({"nod"}).code, 2);
     EXPECT_EQ(helix({"--log-level", "loud", "machines"}).code, 2);
+    EXPECT_THAT(helix({"--log-format", "yaml", "machines"}).error,
+                HasSubstr("--log-format: 'yaml' is neither text nor json"));
     EXPECT_EQ(helix({"machines", "--config", "/nowhere.toml"}).code, 2);
     EXPECT_EQ(helix({"machines", "--config"}).code, 2);
     EXPECT_EQ(helix({"plan", "/nowhere.toml"}).code, 2) << "without --model";

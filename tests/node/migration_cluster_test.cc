@@ -173,6 +173,7 @@ TEST_F(MigrationCluster, MovedAgainAndAgainARequestGetsTheTokensOfOneThatStays) 
 // The pipeline of one worker is a Vulkan device's; the other one's workers are a CPU's and another
 // Vulkan device's.
 TEST_F(MigrationCluster, MovedBetweenProcessorsAndVulkanDevicesItGetsTheTokensOfProcessors) {
+    if (kSanitized) GTEST_SKIP() << "the next test moves between them, too";
     auto vulkan = engine::make_backend_provider("vulkan", {.devices = {"0"}});
     if (!vulkan.ok()) GTEST_SKIP() << vulkan.error().message;
     serve_both_ways();
