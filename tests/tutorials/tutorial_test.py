@@ -434,8 +434,9 @@ cp -p "${{@:1:$#-1}}" "$home/${{target#*:}}"
                 print(f"{time.monotonic() - began:.1f} s, line {block.line}: {block.text}{self.terminal.shown()}", flush=True)
             done += 2 if expected else 1
         for terminal in sum(self.terminals.values(), []):
-            if terminal.running and terminal.end() not in ENDED:
-                raise TutorialError(f"{self.tutorial.name}: on {terminal.machine.name} ended with an error:\n{terminal.shown()}")
+            if terminal.running and (code := terminal.end()) not in ENDED:
+                raise TutorialError(f"{self.tutorial.name}: what was left on {terminal.machine.name} "
+                                    f"ended with {code} and shows\n{terminal.shown()}")
         fences = sum(line.startswith(FENCE) for line in self.text.splitlines())
         if fences != 2 * len(blocks):
             raise TutorialError(f"{self.tutorial.name}: {fences} fences for {len(blocks)} blocks")
