@@ -1,7 +1,8 @@
-# helix_module(NAME [PURE] [DEPS room...] [LIBS library...])
+# helix_module(NAME [PURE] [PLANTED] [DEPS room...] [LIBS library...])
 # One room: library helix_NAME from src/NAME/**.cc, test program helix_NAME_test from tests/NAME/*_test.cc.
+# PLANTED: bugs can be planted in it (src/base/planted_bug.h).
 function(helix_module name)
-    cmake_parse_arguments(ARG "PURE" "" "DEPS;LIBS" ${ARGN})
+    cmake_parse_arguments(ARG "PURE;PLANTED" "" "DEPS;LIBS" ${ARGN})
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
     if(NOT sources)
         set(scope INTERFACE)
@@ -12,6 +13,9 @@ function(helix_module name)
         target_link_libraries(helix_${name} PRIVATE helix_flags)
         helix_together(helix_${name})
         helix_unoptimised(helix_${name})
+        if(ARG_PLANTED)
+            helix_planted_apart(helix_${name} ${sources})
+        endif()
     endif()
     foreach(dep ${ARG_DEPS})
         target_link_libraries(helix_${name} ${scope} helix_${dep})
@@ -57,6 +61,25 @@ function(helix_together target)
     # A class behind a pointer may hold types that only its source file knows; that file is no
     # header in a unity build either.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endfunction()
+
+# helix_planted_apart(TARGET source...): those of the sources that can have planted bugs are compiled together and without
+# the others, so that a program may have them once more, with the bugs, and the others from the library. The global
+# property HELIX_PLANTED_SOURCES lists them.
+function(helix_planted_apart target)
+    set(number 0)
+    foreach(source ${ARGN})
+        file(STRINGS ${source} planted REGEX "(planted_bug|request_numbers)\\.h" LIMIT_COUNT 1)
+        if(planted)
+            set(group planted)
+            set_property(GLOBAL APPEND PROPERTY HELIX_PLANTED_SOURCES ${source})
+        else()
+            math(EXPR group "${number} / ${HELIX_UNITY_BATCH}")
+            math(EXPR number "${number} + 1")
+        endif()
+        set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${group}")
+    endforeach()
+    set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
 endfunction()
 
 # helix_apart(TARGET pattern...): these sources are each compiled alone.
