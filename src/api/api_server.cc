@@ -169,6 +169,7 @@ base::Result<std::unique_ptr<ApiServer>> ApiServer::start(ApiOptions options,
         TRY(context.jobs, Jobs::open(context, *context.options.jobs));
         context.jobs->start();
     }
+    context.sender = std::make_unique<ModelSender>(context);
     watch_stages(context);
     impl->http->start(
         [&context](const std::shared_ptr<net::HttpExchange>& exchange) {
@@ -197,6 +198,7 @@ void ApiServer::stop(base::Duration grace) {
     if (impl_->stopped) return;
     impl_->stopped = true;
     if (impl_->context.jobs != nullptr) impl_->context.jobs->stop();
+    impl_->context.sender->stop();
     const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(grace.ns);
     while (impl_->answers_under_way() > 0 && std::chrono::steady_clock::now() < until) {
         std::this_thread::sleep_for(kDrainPoll);

@@ -15,6 +15,7 @@
 #include "api/jobs.h"
 #include "api/key_quotas.h"
 #include "api/metrics.h"
+#include "api/model_sender.h"
 #include "api/prepare_pool.h"
 #include "api/protocols/protocol.h"
 #include "api/request_budget.h"
@@ -89,7 +90,8 @@ struct ApiContext {
     ClusterFeed feed;
     History history;
     std::atomic<bool> draining{false};
-    std::unique_ptr<Jobs> jobs;      // null without files and batches
+    std::unique_ptr<Jobs> jobs;  // null without files and batches
+    std::unique_ptr<ModelSender> sender;
     std::unique_ptr<Tracer> tracer;  // null without a collector
     RequestBudget budget;
     WhatIfDesk what_ifs;

@@ -184,6 +184,10 @@ Access access_of(std::string_view method, std::string_view path) {
     if (path == "/helix/session") return Access::session;
     // It changes nothing, and has what it reads from what others may read.
     if (path == "/helix/what-if") return Access::internals;
+    // Who may use a model may have it.
+    if ((path == "/helix/models" || path.starts_with("/helix/models/")) && !change) {
+        return Access::client;
+    }
     if (path == "/helix" || path.starts_with("/helix/")) {
         return change ? Access::admin : Access::internals;
     }

@@ -54,6 +54,10 @@ void complete(ApiContext& context, const Exchange& exchange, Endpoint endpoint,
 void embed(ApiContext& context, const Exchange& exchange, EmbeddingForm form,
            const std::string& client);
 
+// The models as files, for those who want to have them.
+Handler model_files;
+Handler model_file;  // its name and ".gguf"
+
 // llama.cpp's: the first model and how it is served, and what runs.
 Handler props;
 Handler slots;

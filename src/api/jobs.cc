@@ -19,6 +19,7 @@
 #include "api/context.h"
 #include "api/error.h"
 #include "api/heavy_work.h"
+#include "api/piece_stream.h"
 #include "api/protocols/kept_responses.h"
 #include "api/routes.h"
 #include "base/check.h"
@@ -28,20 +29,8 @@ namespace helix::api {
 namespace {
 
 constexpr base::Duration kCountEvery = base::from_ms(250);
-constexpr std::size_t kMostPieceBytes = std::size_t{256} << 10U;
 
-// A file on its way to a client: one piece at a time is read, and written when the client has taken
-// the one before. At any time one of the two threads has it.
-struct Download {
-    std::shared_ptr<net::HttpExchange> exchange;
-    std::string file;
-    std::int64_t bytes = -1;  // bytes in all; known with the first piece
-    std::int64_t read = 0;    // bytes that were read
-    store::ContentPlace place;
-    std::string piece;
-    std::size_t written = 0;  // bytes of piece that were written
-    std::optional<base::Error> error;
-};
+struct Download;
 
 struct Ask {
     std::shared_ptr<net::HttpExchange> exchange;
@@ -90,16 +79,10 @@ struct Jobs::Impl final : LineWorld {
     base::TimePoint now() override { return context.options.clock(); }
     void answer(const Ask& ask, net::HttpResponse response) const;
     base::Result<std::string> next_piece(Download& download) const;
-    void read_piece(const std::shared_ptr<Download>& download);
     void count();
-    std::size_t piece_bytes() const {
-        return std::min(kMostPieceBytes, context.options.http.max_queued_bytes / 2);
-    }
 
     // ---- the HTTP server's thread
     bool push(Ask ask);
-    void write_piece(const std::shared_ptr<Download>& download);
-    void write_more(const std::shared_ptr<Download>& download);
     void begin(const LineKey& key, net::HttpRequest request);
     void ended(const LineKey& key, const std::string& request_id,
                const net::HttpResponse& response);
@@ -121,6 +104,29 @@ struct Jobs::Impl final : LineWorld {
     std::thread thread;
 };
 
+namespace {
+
+// A stored file on its way to a client.
+struct Download final : PieceStream {
+    Download(ApiContext& context, const std::shared_ptr<net::HttpExchange>& exchange,
+             Jobs::Impl& jobs_impl, std::string file_id)
+        : PieceStream(context, exchange), jobs(jobs_impl), file(std::move(file_id)) {}
+
+    void promise(std::int64_t file_bytes) { head.bytes = static_cast<std::uint64_t>(file_bytes); }
+    bool ask() override {
+        return jobs.push({exchange(), {}, std::static_pointer_cast<Download>(shared_from_this())});
+    }
+    ApiError error_of(const base::Error& error) const override { return from_store(error); }
+
+    Jobs::Impl& jobs;
+    std::string file;
+    std::int64_t bytes = -1;  // in all; known with the first piece
+    std::int64_t read = 0;    // bytes that were read
+    store::ContentPlace place;
+};
+
+}  // namespace
+
 void Jobs::Impl::work() {
     base::Duration pause;
     std::unique_lock lock(mutex);
@@ -138,7 +144,7 @@ void Jobs::Impl::work() {
         for (const auto& task : new_tasks) task();
         for (const Ask& ask : new_asks) {
             if (ask.download != nullptr) {
-                read_piece(ask.download);
+                ask.download->give(next_piece(*ask.download));
             } else {
                 answer(ask, do_work(ask, *store));
             }
@@ -169,13 +175,13 @@ void Jobs::Impl::count() {
     });
 }
 
-// The client was promised a number of bytes: it gets them, or the connection ends early.
 base::Result<std::string> Jobs::Impl::next_piece(Download& download) const {
     if (download.bytes < 0) {
         TRY(download.bytes, store->content_bytes(download.file));
+        download.promise(download.bytes);
     }
-    TRY(std::string piece,
-        store->read_on(download.file, download.place, static_cast<std::int64_t>(piece_bytes())));
+    TRY(std::string piece, store->read_on(download.file, download.place,
+                                          static_cast<std::int64_t>(download.piece_bytes())));
     download.read += std::ssize(piece);
     const bool too_long = download.read > download.bytes;
     const bool too_short = piece.empty() && download.read < download.bytes;
@@ -183,49 +189,6 @@ base::Result<std::string> Jobs::Impl::next_piece(Download& download) const {
     return base::Error{
         base::Errc::internal,
         fmt::format("The stored file '{}' has changed while it was read.", download.file)};
-}
-
-void Jobs::Impl::read_piece(const std::shared_ptr<Download>& download) {
-    auto piece = next_piece(*download);
-    download->written = 0;
-    if (piece.ok()) {
-        download->piece = std::move(*piece);
-    } else {
-        download->piece.clear();
-        download->error = piece.error();
-    }
-    context.post([this, download] { write_piece(download); });
-}
-
-void Jobs::Impl::write_piece(const std::shared_ptr<Download>& download) {
-    net::HttpExchange& exchange = *download->exchange;
-    if (!exchange.open()) return;
-    if (download->error && !exchange.started()) {
-        return context.respond(exchange, error_response(from_store(*download->error)));
-    }
-    if (!exchange.started()) {
-        exchange.begin_stream(200, "application/octet-stream", {},
-                              static_cast<std::uint64_t>(download->bytes));
-        if (exchange.request().method == "HEAD") return exchange.end_stream();
-    }
-    if (download->error) LOG_WARN("a download breaks off: {}", download->error->message);
-    if (download->piece.empty()) return exchange.end_stream();
-    write_more(download);
-}
-
-// A line of a result may be longer than what may wait for a client, so it is written in parts.
-void Jobs::Impl::write_more(const std::shared_ptr<Download>& download) {
-    net::HttpExchange& exchange = *download->exchange;
-    if (!exchange.open()) return;
-    if (download->written == download->piece.size()) {
-        if (!push({download->exchange, {}, download})) exchange.end_stream();
-        return;
-    }
-    const std::string_view rest = std::string_view(download->piece).substr(download->written);
-    const std::string_view slice = rest.substr(0, piece_bytes());
-    download->written += slice.size();
-    exchange.write(slice);
-    exchange.on_drained([this, download] { write_more(download); });
 }
 
 void Jobs::Impl::answer(const Ask& ask, net::HttpResponse response) const {
@@ -312,9 +275,7 @@ void Jobs::ask(const std::shared_ptr<net::HttpExchange>& exchange, Work work) {
 }
 
 void Jobs::download(const std::shared_ptr<net::HttpExchange>& exchange, const std::string& file) {
-    auto download = std::make_shared<Download>();
-    download->exchange = exchange;
-    download->file = file;
+    auto download = std::make_shared<Download>(impl_->context, exchange, *impl_, file);
     if (impl_->push({exchange, {}, std::move(download)})) return;
     impl_->context.respond(*exchange,
                            error_response(unavailable("The server is shutting down.", 5)));

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/model_file.h"
 #include "api/service.h"
 #include "api/text_codec.h"
 #include "spec/pooling.h"
@@ -35,7 +36,8 @@ struct ModelInfo {
 struct ModelEntry {
     ModelInfo info;
     std::shared_ptr<const TextCodec> codec;
-    Service* service = nullptr;  // must outlive the server
+    Service* service = nullptr;                  // must outlive the server
+    std::shared_ptr<const ModelFile> file = {};  // null: nobody can pull it from here
 
     bool serves(std::string_view name) const;  // by its name or one of its aliases
 };

@@ -125,6 +125,14 @@ constexpr std::array kRoutes = {
     get("/helix/history", handle::history,
         "the last hours, a sample every ten seconds; ?since=UNIX_SECONDS, ?format=csv")
         .unversioned(),
+    get("/helix/models", handle::model_files,
+        "the models that can be pulled from here, their sizes and the hashes of their content")
+        .hides_others()
+        .unversioned(),
+    get("/helix/models/{file...}", handle::model_file,
+        "NAME.gguf is the file of a model; parts of it can be asked for (Range)")
+        .hides_others()
+        .unversioned(),
     get("/helix/nodes", handle::nodes, "the machines; drained_away: drained ones that are not here")
         .unversioned(),
     post("/helix/nodes/{call...}", handle::node_action,

@@ -20,6 +20,7 @@ struct PullArguments {
     std::string name;
     std::string token_file;
     std::string sha256;
+    CallerKeys keys;
     bool json = false;
 };
 
@@ -66,7 +67,7 @@ void show_pulled(const hub::Pulled& pulled, bool json) {
 base::Status run_pull(const PullArguments& a) {
     const auto pulled = [&]() -> base::Result<hub::Pulled> {
         PullLine line(a.name);
-        TRY(hub::PullOptions options, pull_options(line, a.token_file));
+        TRY(hub::PullOptions options, pull_options(line, a.token_file, a.keys));
         options.sha256 = a.sha256;
         if (hub::is_web_address(a.name) && !hub::looks_like_model_name(a.name)) {
             return hub::pull_address(a.name, options);
@@ -115,16 +116,20 @@ base::Status remove_model(const std::string& name) {
 }  // namespace
 
 void add_pull(App& app) {
-    CLI::App* pull = app.parser.add_subcommand("pull", "Brings a model from a hub or an address");
+    CLI::App* pull =
+        app.parser.add_subcommand("pull", "Brings a model from a hub, an address or another Helix");
     auto a = std::make_shared<PullArguments>();
-    pull->add_option("NAME", a->name,
-                     "OWNER/REPO, OWNER/REPO:TAG or OWNER/REPO@REVISION:TAG of a hub, TAG as in "
-                     "Q4_K_M or a file's path; or the http(s) address of a GGUF file")
+    pull->add_option(
+            "NAME", a->name,
+            "OWNER/REPO, OWNER/REPO:TAG or OWNER/REPO@REVISION:TAG of a hub, TAG as in "
+            "Q4_K_M or a file's path; the http(s) address of a GGUF file; or that of another "
+            "Helix, as in http://den:8080 or http://den:8080/MODEL")
         ->required();
     pull->add_option("--token-file", a->token_file,
                      "a file with the hub's token, for gated models [HF_TOKEN, HF_TOKEN_PATH or "
                      "$HF_HOME/token]");
     pull->add_option("--sha256", a->sha256, "that the file at an address must have");
+    add_caller_keys(*pull, a->keys);
     pull->add_flag("--json", a->json, "one JSON object instead of lines for people");
     pull->footer(
         "Without a tag: Q4_K_M, else Q8_0, else the first GGUF file, else the safetensors. What "
@@ -136,6 +141,7 @@ void add_pull(App& app) {
         "  helix pull Qwen/Qwen3-8B-GGUF:Q4_K_M\n"
         "  helix pull Qwen/Qwen3-0.6B\n"
         "  helix pull https://example.com/models/llama.gguf\n"
+        "  helix pull http://den:8080                           what that Helix serves\n"
         "  helix serve --model Qwen/Qwen3-8B-GGUF:Q4_K_M        pulls what is not there");
     pull->callback([&app, a] { app.action = [a] { return run_pull(*a); }; });
 }

@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include "base/escape.h"
+#include "base/hash.h"
 #include "hub/model_name.h"
+#include "model/manifest.h"
 
 namespace helix::cli {
 namespace {
@@ -37,10 +39,22 @@ void PullLine::note(base::Duration pause, const std::string& why) {
     }
 }
 
-base::Result<hub::PullOptions> pull_options(PullLine& line, const std::string& token_file) {
+base::Result<hub::PullOptions> pull_options(PullLine& line, const std::string& token_file,
+                                            const CallerKeys& keys) {
     hub::PullOptions options;
     TRY(options.settings, hub::read_settings(&hub::process_environment, token_file));
     options.progress = [&line](const hub::PullProgress& progress) { line.update(progress); };
+    TRY(options.key, key_to_send(keys, AccessEnvironment::read()));
+    options.check_model = [](const std::filesystem::path& file, const std::string& hash) {
+        const auto found = model::hash_model_file(file.string());
+        if (!found.ok()) return base::Status(found.error());
+        if (base::to_hex(*found) == hash) return base::Status(base::Ok{});
+        return base::Status(base::Error{
+            base::Errc::io,
+            fmt::format("the content of the file has the hash {}, and {} by the server's list; "
+                        "nothing of it is kept",
+                        base::to_hex(*found), hash)});
+    };
     options.note = [&line](base::Duration pause, const std::string& why) { line.note(pause, why); };
     return options;
 }
@@ -50,7 +64,7 @@ base::Status resolve_model(std::string& model) {
     if (std::filesystem::exists(model, error)) return base::Ok{};
     if (!hub::is_web_address(model) && !hub::looks_like_model_name(model)) return base::Ok{};
     PullLine line(model);
-    TRY(const hub::PullOptions options, pull_options(line, {}));
+    TRY(const hub::PullOptions options, pull_options(line));
     const auto found = hub::find_or_pull(model, options);
     if (!found.ok()) {
         return base::Error{found.error().code, "--model " + model +

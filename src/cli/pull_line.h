@@ -3,6 +3,7 @@
 #include <chrono>
 #include <string>
 
+#include "cli/access_option.h"
 #include "cli/progress.h"
 #include "hub/pull.h"
 #include "hub/rate.h"
@@ -22,9 +23,10 @@ class PullLine {
     std::string noted_;
 };
 
-// By the environment's settings; token_file "": the token is where they say. line must live as long
-// as the options.
-base::Result<hub::PullOptions> pull_options(PullLine& line, const std::string& token_file);
+// By the environment's settings; token_file "": the token is where they say. keys are for another
+// Helix. line must live as long as the options.
+base::Result<hub::PullOptions> pull_options(PullLine& line, const std::string& token_file = {},
+                                            const CallerKeys& keys = {});
 
 // Puts the path of a model on this machine in the place of a hub's name or an address; pulls it
 // when it is not there yet. A path that is there wins, and what can only be a path or another name

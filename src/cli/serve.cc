@@ -40,6 +40,7 @@
 #include "net/key.h"
 #include "net/open_files.h"
 #include "node/coordinator_server.h"
+#include "node/served_file.h"
 #include "spec/profile_tables.h"
 #include "spec/text_file.h"
 #include "text/tool_calls/tool_format.h"
@@ -418,7 +419,7 @@ base::Status serve(const ServeArguments& a) {
     with_pages.pages = extra_pages(*coordinator, served.model.spec, std::move(joining));
     const api::ModelInfo info = model_info(a, served);
     api::ModelRegistry models;
-    models.add({info, std::move(codec), coordinator.get()});
+    models.add({info, std::move(codec), coordinator.get(), node::served_file(served.model)});
     TRY(const auto api, api::ApiServer::start(std::move(with_pages), std::move(models)));
     *port = api->port();
 

@@ -12,7 +12,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kLargestAnswer = std::size_t{64} << 20U;
 constexpr int kMostPages = 1000;
 constexpr int kMostRedirects = 10;
 
@@ -64,56 +63,17 @@ std::string HubClient::token_for(const std::string& address) const {
     return same_origin(address, settings_.endpoint) ? settings_.token : "";
 }
 
-// One answer, tried again while that may help.
-base::Result<HubClient::Answer> HubClient::send(const std::string& address, bool head_only) {
-    base::Duration pause = world_.patience.first_pause;
-    int waits = 0;
-    for (int tries = 1;; ++tries) {
-        Answer answer;
-        answer.address = address;
-        bool too_large = false;
-        HttpEnd end = world_.http->send(
-            HttpRequest{address, head_only, token_for(address), std::nullopt, std::nullopt, {}},
-            [](const HttpHead& head) { return head.status / 100 == 2; },
-            [&](std::span<const std::byte> bytes) {
-                too_large = answer.body.size() + bytes.size() > kLargestAnswer;
-                if (!too_large) {
-                    answer.body.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-                }
-                return !too_large;
-            });
-        if (too_large) return bad_list(address, "the answer is too long");
-        answer.head = std::move(end.head);
-        base::Error error;
-        if (answer.head.status == 0 || !end.transfer.ok()) {
-            error = end.transfer.ok() ? bad_list(address, "no answer") : end.transfer.error();
-            if (end.lasting) return error;
-        } else {
-            const Verdict verdict = judge_small(answer.head, address);
-            error = verdict.error;
-            if (verdict.next == Next::wait && ++waits <= world_.patience.waits) {
-                world_.pause(verdict.pause, error.message);
-                --tries;
-                continue;
-            }
-            if (verdict.next != Next::try_again) return answer;
-        }
-        if (tries >= world_.patience.tries) {
-            error.message += fmt::format("; given up after {} tries", tries);
-            return error;
-        }
-        world_.pause(pause, error.message);
-        pause = std::min(pause + pause, world_.patience.longest_pause);
-    }
+base::Result<SmallAnswer> HubClient::send(const std::string& address, bool head_only) {
+    return ask_small(world_, address, token_for(address), head_only);
 }
 
 // Follows redirects; with head_only those that stay at the hub, since the others say where the
 // bytes are.
-base::Result<HubClient::Answer> HubClient::ask(std::string address, const std::string& what,
-                                               bool head_only) {
+base::Result<SmallAnswer> HubClient::ask(std::string address, const std::string& what,
+                                         bool head_only) {
     HttpHead first;  // what the hub says of a file stands in its first answer
     for (int hop = 0; hop <= kMostRedirects; ++hop) {
-        TRY(Answer answer, send(address, head_only));
+        TRY(SmallAnswer answer, send(address, head_only));
         const Next next = judge_small(answer.head, address).next;
         for (const char* name : {"x-linked-etag", "x-linked-size"}) {
             const std::string value = first.header(name);
@@ -138,7 +98,7 @@ base::Result<std::string> HubClient::commit_of(const ModelName& name) {
                                             name.repository(), escaped_path(name.revision, false));
     const std::string what =
         name.revision == "main" ? name.repository() : name.repository() + "@" + name.revision;
-    TRY(const Answer answer, ask(address, what, false));
+    TRY(const SmallAnswer answer, ask(address, what, false));
     const Json about = Json::parse(answer.body, nullptr, false);
     const std::string commit = about.is_object() ? text_of(about, "sha") : "";
     if (!is_hex(commit, 40)) return bad_list(address, "names no commit");
@@ -151,7 +111,7 @@ base::Result<std::vector<RemoteFile>> HubClient::files_of(const ModelName& name,
     std::string address = fmt::format("{}/api/models/{}/tree/{}?recursive=true", settings_.endpoint,
                                       name.repository(), commit);
     for (int page = 0; page < kMostPages; ++page) {
-        TRY(const Answer answer, ask(address, name.repository(), false));
+        TRY(const SmallAnswer answer, ask(address, name.repository(), false));
         TRY(const std::vector<RemoteFile> more, read_file_list(answer.body, address));
         files.insert(files.end(), more.begin(), more.end());
         const std::string next = next_page(answer.head.header("link"));
@@ -167,7 +127,7 @@ base::Result<FileAddress> HubClient::address_of(const ModelName& name, const std
         fmt::format("{}/{}/resolve/{}/{}", settings_.endpoint, name.repository(), commit,
                     escaped_path(file.path, true));
     const std::string what = name.repository() + "/" + file.path;
-    TRY(const Answer answer, ask(address, what, true));
+    TRY(const SmallAnswer answer, ask(address, what, true));
     std::string etag = answer.head.header("x-linked-etag");
     if (etag.empty() && answer.head.status == 200) etag = answer.head.header("etag");
     etag = plain_etag(etag);

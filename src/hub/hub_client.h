@@ -9,6 +9,7 @@
 #include "hub/download.h"
 #include "hub/model_name.h"
 #include "hub/settings.h"
+#include "hub/small_answer.h"
 
 // What a hub says about its models.
 
@@ -41,13 +42,9 @@ class HubClient {
                                          const RemoteFile& file);
 
   private:
-    struct Answer {
-        HttpHead head;
-        std::string body;
-        std::string address;  // after redirects
-    };
-    base::Result<Answer> ask(std::string address, const std::string& what, bool head_only);
-    base::Result<Answer> send(const std::string& address, bool head_only);
+    // The answer after redirects.
+    base::Result<SmallAnswer> ask(std::string address, const std::string& what, bool head_only);
+    base::Result<SmallAnswer> send(const std::string& address, bool head_only);
     // The endpoint's token for addresses of the endpoint, "" for all others.
     std::string token_for(const std::string& address) const;
 

@@ -8,8 +8,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
 #include "base/file.h"
 #include "hub/file_choice.h"
+#include "hub/helix_server.h"
 #include "hub/hub_client.h"
 #include "hub/model_name.h"
 #include "spec/near_names.h"
@@ -194,40 +196,62 @@ class AddressPull {
           http_(options.patience.http),
           world_(make_world(options, http_)) {}
 
+    // The same of another Helix, which serves a model as one file, whatever it is made of.
+    base::Result<Pulled> run_helix() {
+        CHECK(options_.check_model);
+        TRY(const HelixModel found, find_on_helix(world_, address_, options_.key));
+        address_ = found.address;
+        TRY(const Downloaded done, bring(found.address, found.file_name, &found));
+        return keep({{found.file_name, done.bytes, done.hash}}, done.received);
+    }
+
     base::Result<Pulled> run() {
         const std::vector<std::string> addresses = part_addresses(address_);
         if (addresses.size() > 1 && !options_.sha256.empty()) {
             return base::invalid("--sha256: the address leads to a file in several parts");
         }
-        Pulled pulled;
-        nlohmann::json source = {{"address", address_}, {"files", nlohmann::json::array()}};
+        std::vector<PulledFile> files;
+        std::uint64_t received = 0;
         for (const std::string& address : addresses) {
             const std::string name = last_part_of(address);
             if (!is_safe_path(name) || !name.ends_with(".gguf")) {
                 return base::invalid(shown_address(address) +
                                      ": expected the address of a .gguf file");
             }
-            TRY(const Downloaded done, bring(address, name));
-            pulled.received += done.received;
-            pulled.files.push_back({name, done.bytes, done.hash});
-            source["files"].push_back(name);
+            TRY(const Downloaded done, bring(address, name, nullptr));
+            received += done.received;
+            files.push_back({name, done.bytes, done.hash});
         }
+        return keep(std::move(files), received);
+    }
+
+  private:
+    // Notes what the address leads to, so that it is found.
+    base::Result<Pulled> keep(std::vector<PulledFile> files, std::uint64_t received) {
+        nlohmann::json source = {{"address", address_}, {"files", nlohmann::json::array()}};
+        for (const PulledFile& file : files) source["files"].push_back(file.path);
         const fs::path folder = cache_.address_folder(address_);
         const std::string text = source.dump();
         TRY_VOID(base::write_private_file((folder / "source.json").string(),
                                           std::as_bytes(std::span(text))));
+        Pulled pulled;
+        pulled.files = std::move(files);
+        pulled.received = received;
         TRY(pulled.model, cache_.find_address(address_));
         return pulled;
     }
 
-  private:
-    base::Result<Downloaded> bring(const std::string& address, const std::string& name) {
+    // helix: null for an address that is no Helix's.
+    base::Result<Downloaded> bring(const std::string& address, const std::string& name,
+                                   const HelixModel* helix) {
         Download file;
         file.what = shown_address(address);
         file.path = cache_.address_folder(address_) / name;
         file.lock = cache_.address_lock(address_, name);
         file.sha256 = options_.sha256;
+        if (helix != nullptr) file.bytes = helix->model.bytes;
         file.address = [&]() -> base::Result<FileAddress> {
+            if (helix != nullptr) return FileAddress{address, helix->key, false};
             const bool hub = same_origin(address, options_.settings.endpoint);
             return FileAddress{address, hub ? options_.settings.token : "", false};
         };
@@ -236,6 +260,7 @@ class AddressPull {
         };
         TRY(Downloaded done, download(file, world_));
         TRY_VOID(check_gguf(file.path, address));
+        if (helix != nullptr) TRY_VOID(check_content(file.path, *helix));
         if (!done.hash.empty()) return done;
         TRY(done.hash, hash_of(file.path));
         if (file.sha256.empty() || done.hash == file.sha256) return done;
@@ -245,7 +270,15 @@ class AddressPull {
                                        file.path.string(), done.hash, file.sha256)};
     }
 
-    const std::string& address_;
+    // Nothing stays of a file with another content.
+    base::Status check_content(const fs::path& path, const HelixModel& helix) const {
+        const base::Status same = options_.check_model(path, helix.model.hash);
+        std::error_code ignored;
+        if (!same.ok()) fs::remove(path, ignored);
+        return same;
+    }
+
+    std::string address_;
     const PullOptions& options_;
     Cache cache_;
     Http http_;
@@ -267,7 +300,8 @@ base::Result<Pulled> pull_address(const std::string& address, const PullOptions&
     if (!options.sha256.empty() && !is_hex(options.sha256, 64)) {
         return base::invalid("--sha256: expected 64 hexadecimal digits in lower case");
     }
-    return AddressPull(address, options).run();
+    AddressPull pull(address, options);
+    return looks_like_helix_address(address) ? pull.run_helix() : pull.run();
 }
 
 base::Result<CachedModel> find_or_pull(const std::string& text, const PullOptions& options) {

@@ -28,6 +28,11 @@ struct PullOptions {
     // Begins a pause, of which users should know when it is long.
     std::function<void(base::Duration pause, const std::string& why)> note;
     std::string sha256;  // of what an address leads to; "": not known before
+    std::string key;     // for another Helix that asks for one; "": none
+    // Whether a file that came from another Helix has the content with this hash, as the error says
+    // it. Must be set for such a pull.
+    std::function<base::Status(const std::filesystem::path& file, const std::string& hash)>
+        check_model;
 };
 
 struct PulledFile {

@@ -129,6 +129,8 @@ const std::map<std::string, Role>& least_roles() {
         {"GET /metrics", Role::view},
         {"GET /openapi.json", Role::none},
         {"GET /version", Role::view},
+        {"GET /helix/models", Role::chat},
+        {"GET /helix/models/{file...}", Role::chat},
         {"GET /helix/session", Role::none},
         {"POST /helix/session", Role::none},
         {"DELETE /helix/session", Role::none},

@@ -112,5 +112,29 @@ TEST_F(PullProcess, AServerStartsFromAName) {
     EXPECT_EQ(server.stop(SIGTERM), 0) << server.log();
 }
 
+TEST_F(PullProcess, WhatOneHelixServesAnotherPulls) {
+    const std::string keys = folder_ + "/api.keys";
+    std::ofstream(keys) << "den one-key-of-sufficient-length-1234\n";
+    const int port = free_port();
+    const std::string at = "127.0.0.1:" + std::to_string(port);
+    Process server({"serve", "--model", HELIX_SOURCE_DIR "/models/helix-demo.gguf", "--listen", at,
+                    "--api-key-file", keys},
+                   folder_ + "/serve.log");
+    ASSERT_TRUE(eventually(
+        [&] { return http(port, "GET", "/health").find("200 OK") != std::string::npos; }, 60))
+        << server.log();
+    const std::string address = "http://" + at;
+    EXPECT_NE(helix({"pull", address}).find("asks for a key"), std::string::npos);
+    const std::string said =
+        helix({"pull", address, "--api-key", "one-key-of-sufficient-length-1234"});
+    const std::size_t path = said.rfind("\n/") + 1;
+    ASSERT_NE(path, 0U) << said;
+    EXPECT_EQ(read(said.substr(path, said.find('\n', path) - path)),
+              read(HELIX_SOURCE_DIR "/models/helix-demo.gguf"));
+    EXPECT_NE(helix({"model", "list"}).find("/helix/models/helix-demo.gguf?hash="),
+              std::string::npos);
+    EXPECT_EQ(server.stop(SIGTERM), 0) << server.log();
+}
+
 }  // namespace
 }  // namespace helix::cluster::pull_process_test

@@ -25,6 +25,9 @@ class PullTest : public ::testing::Test {
         options_.patience.http.stall = std::chrono::seconds(1);
         options_.patience.first_pause = base::from_ms(5);
         options_.patience.longest_pause = base::from_ms(20);
+        options_.check_model = [](const std::filesystem::path&, const std::string&) {
+            return base::Status(base::Error{base::Errc::io, "no Helix is expected here"});
+        };
         options_.note = [this](base::Duration pause, const std::string& why) {
             pauses_.push_back(pause);
             reasons_.push_back(why);
