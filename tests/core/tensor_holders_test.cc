@@ -89,6 +89,15 @@ TEST_F(Holders, AWorkerWhoseDiskIsFullIsNotWaitedForAnyMore) {
     EXPECT_EQ(holders_.ask(now_, a, 1), kCoordinator);
     ready(b, 0);
     EXPECT_EQ(holders_.ask(now_, b, 1), kCoordinator);
+    ready(a, 1, false);
+    EXPECT_EQ(holders_.ask(now_, a, 0), from(2));
+}
+
+TEST_F(Holders, AWorkerWhoseDiskIsFullStillGivesWhatItHasKept) {
+    ready(a, 0);
+    ready(a, 1, false);
+    EXPECT_EQ(holders_.ask(now_, b, 0), from(1));
+    EXPECT_EQ(holders_.ask(now_, b, 1), kCoordinator);
 }
 
 TEST_F(Holders, WhoWaitsForALostWorkerIsServed) {

@@ -78,8 +78,8 @@ TensorHolders::Answer TensorHolders::choose(TimePoint now, WorkerId worker,
     std::size_t fewest = kMostTransfers;
     bool wait = false;
     for (const auto& [other, state] : workers_) {
-        if (other == worker || !state.shares || !may_give(other, worker)) continue;
-        if (is_about_to_have(now, state, asking.tensor)) {
+        if (other == worker || !may_give(other, worker)) continue;
+        if (state.shares && is_about_to_have(now, state, asking.tensor)) {
             wait = wait || may_wait_for(now, other, worker, asking);
         }
         if (!state.tensors.contains(asking.tensor)) continue;
