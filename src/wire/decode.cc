@@ -547,6 +547,33 @@ Result<Message> get(const pb::TensorHolder& from) {
     return Message{std::move(message)};
 }
 
+Result<Message> get(const pb::PeerLost& from) {
+    TRY_VOID(text("endpoint", from.endpoint()));
+    return Message{core::PeerLost{core::WorkerId{from.peer()}, from.down(), from.endpoint()}};
+}
+
+Result<Message> get(const pb::LayersFailed& from) {
+    TRY_VOID(text("reason", from.reason()));
+    return Message{core::LayersFailed{from.epoch(), from.reason()}};
+}
+
+Result<Message> get(const pb::SequenceStuck& from) {
+    TRY_VOID(text("reason", from.reason()));
+    TRY_VOID(in_range("cause", from.cause(), 0, kMaxStuckCause));
+    return Message{core::SequenceStuck{get(from.key()), static_cast<core::StuckCause>(from.cause()),
+                                       from.reason()}};
+}
+
+Result<Message> get(const pb::Refused& from) {
+    TRY_VOID(text("reason", from.reason()));
+    return Message{Refused{from.reason(), from.final()}};
+}
+
+Result<Message> get(const pb::Goodbye& from) {
+    TRY_VOID(text("reason", from.reason()));
+    return Message{Goodbye{from.reason(), from.dismissed(), from.device_lost()}};
+}
+
 Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
                          const SessionLimits& limits) {
     switch (from.body_case()) {
@@ -573,37 +600,25 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
         case pb::Envelope::kKvRefused:
             return get(from.kv_refused());
         case pb::Envelope::kPeerLost:
-            TRY_VOID(text("endpoint", from.peer_lost().endpoint()));
-            return Message{core::PeerLost{core::WorkerId{from.peer_lost().peer()},
-                                          from.peer_lost().down(), from.peer_lost().endpoint()}};
+            return get(from.peer_lost());
         case pb::Envelope::kStageTimes:
             return get(from.stage_times());
         case pb::Envelope::kTokensProduced:
             return get(from.tokens_produced(), limits);
         case pb::Envelope::kLayersReady:
             return get(from.layers_ready(), limits);
-        case pb::Envelope::kLayersFailed: {
-            TRY_VOID(text("reason", from.layers_failed().reason()));
-            return Message{
-                core::LayersFailed{from.layers_failed().epoch(), from.layers_failed().reason()}};
-        }
-        case pb::Envelope::kSequenceStuck: {
-            const pb::SequenceStuck& stuck = from.sequence_stuck();
-            TRY_VOID(text("reason", stuck.reason()));
-            TRY_VOID(in_range("cause", stuck.cause(), 0, kMaxStuckCause));
-            return Message{core::SequenceStuck{
-                get(stuck.key()), static_cast<core::StuckCause>(stuck.cause()), stuck.reason()}};
-        }
+        case pb::Envelope::kLayersFailed:
+            return get(from.layers_failed());
+        case pb::Envelope::kSequenceStuck:
+            return get(from.sequence_stuck());
         case pb::Envelope::kWorkerReport:
             return get(from.worker_report());
         case pb::Envelope::kHello:
             return get(from.hello());
         case pb::Envelope::kWelcome:
             return get(from.welcome());
-        case pb::Envelope::kRefused: {
-            TRY_VOID(text("reason", from.refused().reason()));
-            return Message{Refused{from.refused().reason(), from.refused().final()}};
-        }
+        case pb::Envelope::kRefused:
+            return get(from.refused());
         case pb::Envelope::kProfileRequest:
             return get(from.profile_request());
         case pb::Envelope::kProfileReport:
@@ -634,11 +649,8 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
             return Message{PeerHello{from.peer_hello().protocol(),
                                      core::WorkerId{from.peer_hello().worker()},
                                      from.peer_hello().incarnation()}};
-        case pb::Envelope::kGoodbye: {
-            TRY_VOID(text("reason", from.goodbye().reason()));
-            return Message{Goodbye{from.goodbye().reason(), from.goodbye().dismissed(),
-                                   from.goodbye().device_lost()}};
-        }
+        case pb::Envelope::kGoodbye:
+            return get(from.goodbye());
         case pb::Envelope::kAllowKeys:
             return get(from.allow_keys());
         case pb::Envelope::BODY_NOT_SET:
