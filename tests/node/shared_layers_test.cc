@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
-#include <numeric>
+#include <fstream>
+#include <set>
 
 #include "base/temp_folder.h"
 #include "model/synth.h"
@@ -169,6 +171,24 @@ TEST_F(SharedLayers, TheWorkerThatGivesDiesWhileAnotherLoads) {
     EXPECT_GT(bytes.peer, model_bytes_ / 10);
     EXPECT_LT(bytes.peer, model_bytes_);
     EXPECT_EQ(ask(1), first);
+}
+
+TEST_F(SharedLayers, WrongBytesOfAWorkerNeverBecomeWeights) {
+    serve(1);
+    const auto a = start(options_of("a"));
+    ASSERT_TRUE(are_ready(1));
+    const auto first = ask(1);
+    // It has checked these, and does not know that they are not what they were.
+    for (const auto& file :
+         fs::recursive_directory_iterator(options_of("a").cache_dir / "tensors")) {
+        if (!file.is_regular_file()) continue;
+        std::fstream(file.path(), std::ios::in | std::ios::out | std::ios::binary).write("bad", 3);
+    }
+    const auto b = start(options_of("b"));
+    ASSERT_TRUE(are_ready(2));
+    const core::WeightBytes bytes = bytes_over_the_wire(2);
+    EXPECT_EQ(bytes.peer, 0U) << "after the first tensor it is not asked again";
+    for (const auto& answer : ask(6)) EXPECT_EQ(answer, first[0]);
 }
 
 TEST_F(SharedLayers, AWorkerThatStartsAgainReadsNothingOverTheWire) {
