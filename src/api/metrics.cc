@@ -86,6 +86,19 @@ void write_moves(PrometheusText& text, const core::ClusterView& view) {
     }
 }
 
+void write_weights(PrometheusText& text, const core::WeightBytes& bytes) {
+    constexpr std::string_view kName = "helix_weight_bytes_total";
+    text.family(kName, kCounter,
+                "Bytes of weights that workers read, by where from: the coordinator, a peer "
+                "(another worker), or the worker's own cache.");
+    const auto sample = [&](std::string_view from, std::uint64_t value) {
+        text.sample(kName, static_cast<double>(value), metric_label("from", from));
+    };
+    sample("coordinator", bytes.coordinator);
+    sample("peer", bytes.peer);
+    sample("cache", bytes.cache);
+}
+
 void write_cluster(PrometheusText& text, const core::ClusterView& view) {
     double used = 0;
     double total = 0;
@@ -104,6 +117,7 @@ void write_cluster(PrometheusText& text, const core::ClusterView& view) {
     text.single("vllm:num_preemptions_total", kCounter, "Requests set back to waiting.",
                 static_cast<double>(view.preemptions));
     write_moves(text, view);
+    write_weights(text, view.weight_bytes);
     text.single("vllm:prefix_cache_queries_total", kCounter,
                 "Tokens of prompts, looked up in the prefix cache.",
                 static_cast<double>(view.prefix_queried_tokens));

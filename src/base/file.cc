@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <exception>
@@ -174,7 +175,9 @@ Status write_all(int descriptor, const std::string& path, std::span<const std::b
 }  // namespace
 
 Status write_private_file(const std::string& path, std::span<const std::byte> bytes) {
-    const std::string part = fmt::format("{}.{}.part", path, ::getpid());
+    // Neither another process nor another thread writes to the same name.
+    static std::atomic<std::uint64_t> next{0};
+    const std::string part = fmt::format("{}.{}.{}.part", path, ::getpid(), next.fetch_add(1));
     const int descriptor = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (descriptor < 0) return failed(part, "make this file");
     Status done = write_all(descriptor, part, bytes);

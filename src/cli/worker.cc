@@ -21,7 +21,7 @@
 #include "net/open_files.h"
 #include "node/host_workers.h"
 #include "node/join.h"
-#include "node/wire_weights.h"
+#include "node/tensor_cache.h"
 
 namespace helix::cli {
 namespace {

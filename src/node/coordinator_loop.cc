@@ -163,6 +163,8 @@ void CoordinatorServer::on_tick() {
     keep_drains();
     std::vector<OwedWeights> owed = std::exchange(owed_, {});
     for (const OwedWeights& one : owed) send_weights(one.connection, one.answer);
+    weights_.on_tick(last_tick_);
+    send_all_weights();
     if (last_tick_ - last_view_ >= kViewEvery) take_view();
 }
 
@@ -170,6 +172,7 @@ void CoordinatorServer::take_view() {
     last_view_ = last_tick_;
     core::ClusterView view = core_.view();
     view.taken = last_tick_;
+    view.weight_bytes = weights_.bytes();
     const std::pair now_figured(view.epoch, plans_taken_);
     const std::lock_guard lock(mutex_);
     view_ = std::move(view);
@@ -312,11 +315,6 @@ void CoordinatorServer::on_session_message(const std::string& connection, Worker
         if (!entry.joined) return cut_off(connection, "worked before it was let in");
         step(core::FromWorker{worker, std::move(from_worker)});
     };
-    const auto send_weights_of = [&](core::ModelId model, const auto& answer) {
-        if (model == options_.core.model) return send_weights(connection, answer());
-        cut_off(connection, fmt::format("asked for weights of model {}, and model {} is served",
-                                        model.value, options_.core.model.value));
-    };
     const auto unexpected = [&] {
         cut_off(connection,
                 fmt::format("sent a {}, which no worker sends", wire::message_name(message)));
@@ -338,11 +336,16 @@ void CoordinatorServer::on_session_message(const std::string& connection, Worker
                 if (!sent.ok()) LOG_WARN("pong: {}", sent.error().message);
             },
             [&](wire::ManifestRequest& wanted) {
-                send_weights_of(wanted.model, [&] { return answer_manifest(options_.model); });
+                if (!is_served(connection, wanted.model)) return;
+                weights_.on_manifest_request(worker);
+                send_all_weights();
             },
             [&](wire::ChunkRequest& chunk) {
-                send_weights_of(chunk.model, [&] { return answer_chunk(options_.model, chunk); });
+                if (!is_served(connection, chunk.model)) return;
+                weights_.on_chunk_request(now(), worker, chunk);
+                send_all_weights();
             },
+            [&](wire::TensorsReady& ready) { on_tensors_ready(connection, worker, ready); },
             [&](wire::Goodbye& bye) {
                 if (bye.device_lost) return lose(connection, "was lost (" + bye.reason + ")");
                 lose(connection, bye.reason.empty() ? "left" : "left (" + bye.reason + ")", true);
@@ -350,14 +353,39 @@ void CoordinatorServer::on_session_message(const std::string& connection, Worker
             [&](base::OneOf<core::AssignLayers, core::StageInputs, core::FreeSequences,
                             core::ForkSequences, core::SwapSequences, core::ReserveKv, core::SendKv,
                             core::KvBlocks, wire::Hello, wire::Welcome, wire::Refused,
-                            wire::ProfileRequest, wire::Manifest, wire::Chunk, wire::Pong,
-                            wire::PeerHello, wire::AllowKeys> auto&) { unexpected(); },
+                            wire::ProfileRequest, wire::Manifest, wire::Chunk, wire::TensorHolder,
+                            wire::TensorRequest, wire::TensorPiece, wire::Pong, wire::PeerHello,
+                            wire::AllowKeys> auto&) { unexpected(); },
         },
         message);
 }
 
+// Who asks for the weights of a model that is not served here is cut off.
+bool CoordinatorServer::is_served(const std::string& connection, core::ModelId model) {
+    if (model == options_.core.model) return true;
+    cut_off(connection, fmt::format("asked for weights of model {}, and model {} is served",
+                                    model.value, options_.core.model.value));
+    return false;
+}
+
+void CoordinatorServer::on_tensors_ready(const std::string& connection, core::WorkerId worker,
+                                         const wire::TensorsReady& ready) {
+    if (!is_served(connection, ready.model)) return;
+    const Status told = weights_.on_ready(now(), worker, ready);
+    if (!told.ok()) return cut_off(connection, "told of weights: " + told.error().message);
+    send_all_weights();
+}
+
+std::optional<WeightServer::Peer> CoordinatorServer::weight_peer(core::WorkerId worker) const {
+    const WorkerEntry* entry = roster_.find(roster_.connection_of(worker));
+    if (entry == nullptr) return std::nullopt;
+    const wire::Hello& hello = entry->hello;
+    return WeightServer::Peer{{worker, hello.endpoint, hello.public_key}, hello.name};
+}
+
 void CoordinatorServer::on_profile(WorkerEntry& entry, const wire::ProfileReport& report) {
     core::WorkerJoined joined = to_joined(entry, report);
+    weights_.on_links(joined.links);
     if (entry.joined) return step(core::LinksMeasured{entry.worker, std::move(joined.links)});
     entry.joined = true;
     {
@@ -383,6 +411,7 @@ void CoordinatorServer::lose(const std::string& connection, const std::string& r
     const std::optional<WorkerEntry> gone = roster_.remove(connection);
     if (!gone.has_value()) return;
     to_workers_.erase(gone->worker);
+    weights_.on_lost(now(), gone->worker);
     {
         const std::lock_guard lock(mutex_);
         endpoints_.erase(gone->hello.name);
@@ -393,6 +422,13 @@ void CoordinatorServer::lose(const std::string& connection, const std::string& r
 Status CoordinatorServer::send(const std::string& connection, const wire::Message& message,
                                const net::Frame& payload) {
     return socket_->send(connection, net::Frame::of(wire::encode(message)), payload);
+}
+
+void CoordinatorServer::send_all_weights() {
+    for (const WeightServer::Send& one : weights_.take_sends()) {
+        const std::string connection = roster_.connection_of(one.to);
+        if (!connection.empty()) send_weights(connection, one.answer);
+    }
 }
 
 void CoordinatorServer::send_weights(const std::string& connection, const WeightAnswer& answer) {

@@ -21,6 +21,7 @@
 #include "node/planner_thread.h"
 #include "node/request_sinks.h"
 #include "node/served_model.h"
+#include "node/weight_server.h"
 #include "node/worker_options.h"
 #include "node/worker_roster.h"
 
@@ -145,6 +146,11 @@ class CoordinatorServer final : public api::Service {
     base::Status send(const std::string& connection, const wire::Message& message,
                       const net::Frame& payload = {});
     void send_weights(const std::string& connection, const WeightAnswer& answer);
+    void send_all_weights();
+    bool is_served(const std::string& connection, core::ModelId model);
+    void on_tensors_ready(const std::string& connection, core::WorkerId worker,
+                          const wire::TensorsReady& ready);
+    std::optional<WeightServer::Peer> weight_peer(core::WorkerId worker) const;
 
     CoordinatorOptions options_;
     JoinInfo join_info_;
@@ -183,6 +189,8 @@ class CoordinatorServer final : public api::Service {
         WeightAnswer answer;
     };
     std::vector<OwedWeights> owed_;  // the socket was full
+    WeightServer weights_{options_.model,
+                          [this](core::WorkerId worker) { return weight_peer(worker); }};
     base::TimePoint last_tick_;
     base::TimePoint last_view_;
     base::LogBudget strangers_log_{30};

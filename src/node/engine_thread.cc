@@ -112,7 +112,8 @@ EngineEvent EngineThread::perform(const LoadTask& task) {
     };
     const base::TimePoint start = now();
     const std::int64_t before = read_bytes();
-    EngineLoaded loaded{task.epoch, task.layers, load_layers(task.layers), 0, {}, 0, nullptr};
+    EngineLoaded loaded{task.epoch, task.layers, load_layers(task.layers), 0, {}, "", 0, nullptr};
+    loaded.read_from = kept_.tally.take();
     loaded.read_bytes = read_bytes() - before;
     loaded.took = now() - start;
     if (!loaded.pages.ok()) {

@@ -28,6 +28,7 @@ struct EngineLoaded {
     base::Result<std::int64_t> pages;
     std::int64_t read_bytes = 0;  // of weights; what was held already is not read again
     base::Duration took;
+    std::string read_from = {};  // as WeightTally says it; "" for local files
     std::int64_t swap_pages = 0;
     // Gives access to pages that move to and from other workers; null where they do not move.
     std::shared_ptr<engine::Backend> backend;

@@ -16,6 +16,7 @@ void KeptModel::begin(const wire::Welcome& welcome) {
     if (of == of_) return;
     backend.reset();
     weights.reset();
+    shared.clear();
     of_ = std::move(of);
 }
 

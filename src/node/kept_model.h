@@ -6,7 +6,9 @@
 
 #include "engine/backend/backend.h"
 #include "model/counted_weights.h"
+#include "node/shared_tensors.h"
 #include "node/weight_fetcher.h"
+#include "node/weight_tally.h"
 #include "wire/messages.h"
 
 namespace helix::node {
@@ -26,6 +28,8 @@ class KeptModel {
     void end();
 
     WeightFetcher fetcher;
+    SharedTensors shared;  // of the model, with other workers
+    WeightTally tally;     // the engine thread's
     // Used by the engine thread while there is one; null before that needed them.
     std::shared_ptr<model::CountedWeights> weights;
     std::shared_ptr<engine::Backend> backend;

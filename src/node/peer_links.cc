@@ -32,9 +32,8 @@ std::optional<PeerLinks::PeerMessage> unasked_from_peer(wire::Message message) {
     using Unasked = std::optional<PeerLinks::PeerMessage>;
     return std::visit(
         base::Overloaded{
-            [](base::OneOf<core::StageInputs, core::KvBlocks, wire::Ping> auto& one) -> Unasked {
-                return PeerLinks::PeerMessage(std::move(one));
-            },
+            [](base::OneOf<core::StageInputs, core::KvBlocks, wire::TensorRequest, wire::Ping> auto&
+                   one) -> Unasked { return PeerLinks::PeerMessage(std::move(one)); },
             [](auto&) -> Unasked { return std::nullopt; },
         },
         message);

@@ -45,7 +45,8 @@ class PeerLinks {
                       const net::Frame& payload);
 
     // All that peers may say once they have said who they are; a Pong only answers a Ping of ours.
-    using PeerMessage = std::variant<core::StageInputs, core::KvBlocks, wire::Ping, wire::Pong>;
+    using PeerMessage = std::variant<core::StageInputs, core::KvBlocks, wire::TensorRequest,
+                                     wire::Ping, wire::Pong>;
     struct Arrived {
         PeerMessage message;
         net::Frame payload;
@@ -67,6 +68,8 @@ class PeerLinks {
     // How the peer can be reached from here; empty if there is none.
     std::optional<core::Peer> peer(core::WorkerId worker) const;
     std::set<std::string> endpoints() const;  // of all peers
+    // A peer that somebody names, with an endpoint that can be reached from here.
+    core::Peer reachable(core::Peer peer) const;
     void watch(base::TimePoint now);
     // KV goes to this peer over a connection of its own, so the link is opened and watched as if
     // rows went over it.
@@ -88,7 +91,6 @@ class PeerLinks {
     base::Status open(Link& link, base::TimePoint now);
     void watch(Link& link, base::TimePoint now);
     void reopen(Link& link, base::TimePoint now);
-    core::Peer reachable(core::Peer peer) const;
     void receive_from_listener(const wire::SessionLimits& limits, std::vector<Arrived>& arrived);
 
     Options options_;

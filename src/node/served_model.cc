@@ -4,7 +4,7 @@
 
 #include "engine/modelled/modelled_backend.h"
 #include "model/model_config.h"
-#include "node/wire_weights.h"
+#include "node/wire_manifest.h"
 
 namespace helix::node {
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -10,21 +11,19 @@
 #include "model/held_tensors.h"
 #include "model/manifest.h"
 #include "model/weight_source.h"
-#include "node/weight_fetcher.h"
+#include "node/kept_model.h"
+#include "node/tensor_cache.h"
 
 namespace helix::node {
 
-// ~/.cache/helix, or what XDG_CACHE_HOME says; empty when there is no home.
-std::filesystem::path default_cache_dir();
-
-// The served model's weights, tensor by tensor over the wire, each checked against the manifest's
-// hash and kept on disk under CACHE/<model hash>/, where the next start finds them. Used on the
-// engine's thread.
+// The served model's weights, tensor by tensor from the cache on disk, else over the wire, each
+// checked against the manifest's hash. What arrives is kept in the cache, where the next start, and
+// other workers that ask, find it. Used on the engine's thread.
 class WireWeights final : public model::WeightSource {
   public:
-    // fetcher must outlive this. With an empty cache_dir, or one that cannot be written, tensors
-    // are kept in memory while they are used.
-    static base::Result<std::unique_ptr<WireWeights>> open(WeightFetcher& fetcher,
+    // `through`, whose fetcher brings them, must outlive this. With an empty cache_dir, or one that
+    // cannot be written, tensors are kept in memory while they are used.
+    static base::Result<std::unique_ptr<WireWeights>> open(KeptModel& through,
                                                            const base::Hash128& model_hash,
                                                            const std::filesystem::path& cache_dir);
     ~WireWeights() override;
@@ -36,17 +35,15 @@ class WireWeights final : public model::WeightSource {
     void release(std::string_view name) override;
 
   private:
-    explicit WireWeights(WeightFetcher& fetcher);
-    base::Result<model::ModelManifest> read_cached_manifest(const base::Hash128& hash) const;
+    WireWeights(KeptModel& through, TensorCache cache);
     base::Result<model::ModelManifest> fetch_manifest(const base::Hash128& hash);
-    void keep_manifest(const model::ModelManifest& manifest) const;
-    base::Result<std::vector<std::byte>> read_cached_tensor(std::size_t index);
+    base::Result<std::vector<std::byte>> read_tensor(std::size_t index);
     base::Result<std::vector<std::byte>> fetch_tensor(std::size_t index);
-    std::string path_of(std::size_t index) const;  // in the cache
+    void on_ready(std::size_t index, wire::TensorSource source, const std::string& from, bool kept);
     void report_progress(const std::string& name, std::uint64_t bytes);
 
-    WeightFetcher& fetcher_;
-    std::filesystem::path dir_;  // of this model; empty = no cache
+    KeptModel& through_;
+    TensorCache cache_;
     model::ModelManifest manifest_;
     std::shared_ptr<const model::GgufFile> file_;
     std::map<std::string, std::size_t, std::less<>> index_;
@@ -54,8 +51,5 @@ class WireWeights final : public model::WeightSource {
     std::uint64_t received_bytes_ = 0;
     base::TimePoint last_progress_;
 };
-
-// The manifest as it goes over the wire, without the header itself.
-wire::Manifest to_wire(const model::ModelManifest& manifest);
 
 }  // namespace helix::node

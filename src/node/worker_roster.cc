@@ -86,6 +86,11 @@ WorkerEntry* WorkerRoster::find(const std::string& connection) {
     return found == entries_.end() ? nullptr : &found->second;
 }
 
+const WorkerEntry* WorkerRoster::find(const std::string& connection) const {
+    const auto found = entries_.find(connection);
+    return found == entries_.end() ? nullptr : &found->second;
+}
+
 std::string WorkerRoster::connection_of(core::WorkerId worker) const {
     const auto found = connection_of_.find(worker);
     return found == connection_of_.end() ? "" : found->second;

@@ -44,6 +44,7 @@ class WorkerRoster {
     std::string silent_holder(const std::string& name, base::TimePoint now,
                               base::Duration limit) const;
     WorkerEntry* find(const std::string& connection);
+    const WorkerEntry* find(const std::string& connection) const;
     // Empty when it is not here.
     std::string connection_of(core::WorkerId worker) const;
     std::optional<WorkerEntry> remove(const std::string& connection);

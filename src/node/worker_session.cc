@@ -126,6 +126,7 @@ wire::Hello WorkerSession::make_hello() const {
 void WorkerSession::loop() {
     std::vector<net::ZmqSocket*> sockets{coordinator_.get()};
     peers_->add_sockets(sockets);
+    if (weight_links_ != nullptr) weight_links_->add_sockets(sockets);
     const base::TimePoint next_tick = last_tick_ + kWorkerTickEvery;
     net::wait(sockets, wakeup_.fd(), std::min(next_tick, wake_at_.value_or(next_tick)) - now());
     wakeup_.clear();
@@ -141,7 +142,7 @@ void WorkerSession::loop() {
     receive_from_coordinator();
     receive_from_peers();
     take_engine_events();
-    for (const wire::Message& request : kept_.fetcher.take_requests()) send(request);
+    exchange_weights();
     if (now() - last_tick_ >= kWorkerTickEvery) on_tick();
     if (wake_at_.has_value() && now() >= *wake_at_) {
         wake_at_.reset();
@@ -206,6 +207,9 @@ void WorkerSession::receive_from_peers() {
                        [&](const wire::Pong& pong) {
                            if (probe_.has_value()) probe_->on_pong(now(), pong.id);
                        },
+                       [&](const wire::TensorRequest& request) {
+                           kept_.shared.ask(arrived.connection, request);
+                       },
                        [&](core::KvBlocks& blocks) {
                            if (!welcome_.has_value()) return;
                            add_blocks(std::move(blocks), std::move(arrived.payload));
@@ -221,6 +225,15 @@ void WorkerSession::receive_from_peers() {
     // All that has arrived goes in together, so that it can be batched together.
     for (core::WorkerMessage& message : inbox_.take())
         step(core::MessageArrived{std::move(message)});
+}
+
+void WorkerSession::exchange_weights() {
+    if (weight_links_ != nullptr) weight_links_->exchange();
+    for (const wire::Message& request : kept_.fetcher.take_requests()) send(request);
+    for (const SharedTensors::Answer& answer : kept_.shared.take_answers()) {
+        peers_->reply(answer.connection, answer.piece, answer.data);
+    }
+    if (kept_.shared.is_behind()) wakeup_.wake();
 }
 
 void WorkerSession::take_engine_events() {
@@ -241,9 +254,13 @@ void WorkerSession::on_loaded(EngineLoaded loaded) {
         if (loaded.lost) return end(SessionEnd::no_device, loaded.pages.error().message);
         return step(core::LayersNotLoaded{loaded.epoch, loaded.pages.error().message});
     }
+    weight_links_->close();
     if (!loaded.layers.empty()) {
-        LOG_INFO("layers {}-{} are loaded: {} bytes of weights read, {:.2f} s", loaded.layers.begin,
-                 loaded.layers.end - 1, loaded.read_bytes, loaded.took.seconds());
+        const bool told = loaded.read_bytes > 0 && !loaded.read_from.empty();
+        LOG_INFO(
+            "layers {}-{} are loaded: {}, {:.2f} s", loaded.layers.begin, loaded.layers.end - 1,
+            told ? loaded.read_from : fmt::format("{} bytes of weights read", loaded.read_bytes),
+            loaded.took.seconds());
     }
     const std::string kv_format = loaded.backend->kv_format();
     const double page_bytes = loaded.backend->kv_travel_bytes();
@@ -279,6 +296,10 @@ void WorkerSession::on_message(wire::Message message, net::Frame payload) {
             },
             [&](wire::Manifest& manifest) { kept_.fetcher.on_manifest(std::move(manifest)); },
             [&](wire::Chunk& chunk) { kept_.fetcher.on_chunk(chunk, payload); },
+            [&](wire::TensorHolder& holder) {
+                if (holder.peer.has_value()) holder.peer = peers_->reachable(*holder.peer);
+                kept_.fetcher.on_holder(std::move(holder));
+            },
             [&](wire::Pong& pong) {
                 if (probe_.has_value()) probe_->on_pong(now(), pong.id);
             },
@@ -293,7 +314,8 @@ void WorkerSession::on_message(wire::Message message, net::Frame payload) {
                 core::TokensProduced, core::LayersReady, core::LayersFailed, core::SequenceStuck,
                 core::WorkerReport, core::KvBlocks, core::KvReserved, core::KvArrived,
                 core::KvRefused, core::PeerLost, core::StageTimes, wire::Hello, wire::ProfileReport,
-                wire::ManifestRequest, wire::ChunkRequest, wire::Ping, wire::PeerHello> auto&) {
+                wire::ManifestRequest, wire::ChunkRequest, wire::TensorsReady, wire::TensorRequest,
+                wire::TensorPiece, wire::Ping, wire::PeerHello> auto&) {
                 end(SessionEnd::lost,
                     fmt::format("the coordinator sent a {}, which no worker expects",
                                 wire::message_name(message)));
@@ -339,6 +361,15 @@ void WorkerSession::on_welcome(const wire::Welcome& welcome) {
     mover_ = std::make_unique<KvMover>(
         KvMover::Options{place_.context, keys, options_.transport, welcome.worker, incarnation_},
         wakeup_);
+    weight_links_ =
+        std::make_unique<WeightLinks>(WeightLinks::Options{place_.context, keys, options_.transport,
+                                                           welcome.worker, incarnation_},
+                                      kept_.fetcher);
+    std::vector<std::int32_t> held = kept_.shared.indices();
+    if (!held.empty()) {
+        send(wire::TensorsReady{welcome.model_id, std::move(held), wire::TensorSource::earlier,
+                                true});
+    }
     LOG_INFO("joined as worker {} \"{}\": {}, {} layers, {} threads in {} tensor parallel {}",
              welcome.worker.value, options_.name, welcome.model.name, welcome.model.n_layers,
              hello_.cores, options_.backend->ranks(),
@@ -438,7 +469,7 @@ Result<std::shared_ptr<model::WeightSource>> WorkerSession::open_weights() {
         LOG_WARN("{}; the weights come from the coordinator", same.error().message);
     }
     TRY(std::unique_ptr<WireWeights> wire_weights,
-        WireWeights::open(kept_.fetcher, welcome_->model_hash, options_.cache_dir));
+        WireWeights::open(kept_, welcome_->model_hash, options_.cache_dir));
     return std::shared_ptr<model::WeightSource>(std::move(wire_weights));
 }
 

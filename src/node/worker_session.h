@@ -17,6 +17,7 @@
 #include "node/link_probe.h"
 #include "node/message_merger.h"
 #include "node/peer_links.h"
+#include "node/weight_links.h"
 #include "node/worker_options.h"
 
 namespace helix::node {
@@ -63,6 +64,7 @@ class WorkerSession {
     void end(SessionEnd how, std::string reason);
     void receive_from_coordinator();
     void receive_from_peers();
+    void exchange_weights();
     void take_engine_events();
     void on_tick();
     void tell_links();
@@ -109,6 +111,7 @@ class WorkerSession {
 
     std::unique_ptr<net::DealerSocket> coordinator_;
     std::unique_ptr<PeerLinks> peers_;
+    std::unique_ptr<WeightLinks> weight_links_;  // null before the Welcome
     wire::SessionLimits limits_;
     wire::Hello hello_;
     std::optional<wire::Welcome> welcome_;

@@ -195,6 +195,12 @@ Result<Message> get(const pb::StageInputs& from, std::size_t payload_bytes,
     return Message{std::move(message)};
 }
 
+Result<core::Peer> get(const pb::Peer& from) {
+    TRY_VOID(text("endpoint", from.endpoint()));
+    TRY_VOID(text("public_key", from.public_key()));
+    return core::Peer{core::WorkerId{from.worker()}, from.endpoint(), from.public_key()};
+}
+
 Result<Message> get(const pb::AssignLayers& from, const SessionLimits& limits) {
     core::AssignLayers message;
     message.epoch = from.epoch();
@@ -202,11 +208,9 @@ Result<Message> get(const pb::AssignLayers& from, const SessionLimits& limits) {
     TRY_VOID(in_range("pipeline_groups", from.pipeline_groups(), 1, kMaxLayers));
     message.pipeline_groups = from.pipeline_groups();
     TRY_VOID(in_range("peers", from.peers_size(), 0, kMaxWorkers));
-    for (const pb::Peer& peer : from.peers()) {
-        TRY_VOID(text("endpoint", peer.endpoint()));
-        TRY_VOID(text("public_key", peer.public_key()));
-        message.peers.push_back(
-            {core::WorkerId{peer.worker()}, peer.endpoint(), peer.public_key()});
+    for (const pb::Peer& one : from.peers()) {
+        TRY(core::Peer peer, get(one));
+        message.peers.push_back(std::move(peer));
     }
     message.model = core::ModelId{from.model()};
     return Message{std::move(message)};
@@ -484,21 +488,90 @@ Result<Message> get(const pb::ChunkRequest& from) {
     TRY_VOID(in_range("tensor", from.tensor(), kHeaderChunk, kMaxTensors));
     TRY_VOID(at_most("length", from.length(), kMaxChunkBytes));
     TRY_VOID(at_most("offset", from.offset(), 1ULL << 44U));
-    return Message{
-        ChunkRequest{core::ModelId{from.model()}, from.tensor(), from.offset(), from.length()}};
+    TRY_VOID(at_most("failed_peer_plus_1", from.failed_peer_plus_1(), 1ULL << 32U));
+    ChunkRequest message{core::ModelId{from.model()}, from.tensor(), from.offset(), from.length()};
+    if (const std::uint64_t failed = from.failed_peer_plus_1(); failed != 0) {
+        message.failed_peer = core::WorkerId{static_cast<std::uint32_t>(failed - 1)};
+    }
+    return Message{message};
 }
 
-Result<Message> get(const pb::Chunk& from, std::size_t payload_bytes) {
-    TRY_VOID(in_range("tensor", from.tensor(), kHeaderChunk, kMaxTensors));
+// Of a Chunk or a TensorPiece, which carry a part of a tensor or say why they do not.
+template <typename Part>
+Status check_part(const Part& from, std::size_t payload_bytes) {
     TRY_VOID(at_most("length", from.length(), kMaxChunkBytes));
     TRY_VOID(at_most("offset", from.offset(), 1ULL << 44U));
     TRY_VOID(text("error", from.error()));
     const std::size_t expected = from.error().empty() ? from.length() : 0;
-    if (payload_bytes != expected) {
-        return base::invalid(fmt::format("raw frame has {} bytes, a chunk of {} was announced",
-                                         payload_bytes, expected));
-    }
+    if (payload_bytes == expected) return Ok{};
+    return base::invalid(fmt::format("raw frame has {} bytes, a chunk of {} was announced",
+                                     payload_bytes, expected));
+}
+
+Result<Message> get(const pb::Chunk& from, std::size_t payload_bytes) {
+    TRY_VOID(in_range("tensor", from.tensor(), kHeaderChunk, kMaxTensors));
+    TRY_VOID(check_part(from, payload_bytes));
     return Message{Chunk{from.tensor(), from.offset(), from.length(), from.error()}};
+}
+
+Result<Message> get(const pb::TensorPiece& from, std::size_t payload_bytes) {
+    TRY_VOID(check_part(from, payload_bytes));
+    return Message{TensorPiece{get(from.hash()), from.offset(), from.length(), from.error()}};
+}
+
+Result<Message> get(const pb::TensorRequest& from) {
+    TRY_VOID(at_most("length", from.length(), kMaxChunkBytes));
+    TRY_VOID(at_most("offset", from.offset(), 1ULL << 44U));
+    return Message{TensorRequest{get(from.hash()), from.offset(), from.length()}};
+}
+
+Result<Message> get(const pb::TensorsReady& from) {
+    TRY_VOID(in_range("tensors", from.tensors_size(), 0, kMaxTensors));
+    for (const std::int32_t tensor : from.tensors()) {
+        TRY_VOID(in_range("tensor", tensor, 0, kMaxTensors - 1));
+    }
+    TRY_VOID(in_range("source", from.source(), 0, static_cast<std::int64_t>(kLastTensorSource)));
+    return Message{TensorsReady{core::ModelId{from.model()},
+                                {from.tensors().begin(), from.tensors().end()},
+                                static_cast<TensorSource>(from.source()),
+                                from.shared()}};
+}
+
+Result<Message> get(const pb::TensorHolder& from) {
+    TRY_VOID(in_range("tensor", from.tensor(), 0, kMaxTensors - 1));
+    TRY_VOID(text("name", from.name()));
+    TensorHolder message{from.tensor(), {}, from.name()};
+    if (from.has_peer()) {
+        TRY(message.peer, get(from.peer()));
+    }
+    return Message{std::move(message)};
+}
+
+Result<Message> get(const pb::PeerLost& from) {
+    TRY_VOID(text("endpoint", from.endpoint()));
+    return Message{core::PeerLost{core::WorkerId{from.peer()}, from.down(), from.endpoint()}};
+}
+
+Result<Message> get(const pb::LayersFailed& from) {
+    TRY_VOID(text("reason", from.reason()));
+    return Message{core::LayersFailed{from.epoch(), from.reason()}};
+}
+
+Result<Message> get(const pb::SequenceStuck& from) {
+    TRY_VOID(text("reason", from.reason()));
+    TRY_VOID(in_range("cause", from.cause(), 0, kMaxStuckCause));
+    return Message{core::SequenceStuck{get(from.key()), static_cast<core::StuckCause>(from.cause()),
+                                       from.reason()}};
+}
+
+Result<Message> get(const pb::Refused& from) {
+    TRY_VOID(text("reason", from.reason()));
+    return Message{Refused{from.reason(), from.final()}};
+}
+
+Result<Message> get(const pb::Goodbye& from) {
+    TRY_VOID(text("reason", from.reason()));
+    return Message{Goodbye{from.reason(), from.dismissed(), from.device_lost()}};
 }
 
 Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
@@ -527,37 +600,25 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
         case pb::Envelope::kKvRefused:
             return get(from.kv_refused());
         case pb::Envelope::kPeerLost:
-            TRY_VOID(text("endpoint", from.peer_lost().endpoint()));
-            return Message{core::PeerLost{core::WorkerId{from.peer_lost().peer()},
-                                          from.peer_lost().down(), from.peer_lost().endpoint()}};
+            return get(from.peer_lost());
         case pb::Envelope::kStageTimes:
             return get(from.stage_times());
         case pb::Envelope::kTokensProduced:
             return get(from.tokens_produced(), limits);
         case pb::Envelope::kLayersReady:
             return get(from.layers_ready(), limits);
-        case pb::Envelope::kLayersFailed: {
-            TRY_VOID(text("reason", from.layers_failed().reason()));
-            return Message{
-                core::LayersFailed{from.layers_failed().epoch(), from.layers_failed().reason()}};
-        }
-        case pb::Envelope::kSequenceStuck: {
-            const pb::SequenceStuck& stuck = from.sequence_stuck();
-            TRY_VOID(text("reason", stuck.reason()));
-            TRY_VOID(in_range("cause", stuck.cause(), 0, kMaxStuckCause));
-            return Message{core::SequenceStuck{
-                get(stuck.key()), static_cast<core::StuckCause>(stuck.cause()), stuck.reason()}};
-        }
+        case pb::Envelope::kLayersFailed:
+            return get(from.layers_failed());
+        case pb::Envelope::kSequenceStuck:
+            return get(from.sequence_stuck());
         case pb::Envelope::kWorkerReport:
             return get(from.worker_report());
         case pb::Envelope::kHello:
             return get(from.hello());
         case pb::Envelope::kWelcome:
             return get(from.welcome());
-        case pb::Envelope::kRefused: {
-            TRY_VOID(text("reason", from.refused().reason()));
-            return Message{Refused{from.refused().reason(), from.refused().final()}};
-        }
+        case pb::Envelope::kRefused:
+            return get(from.refused());
         case pb::Envelope::kProfileRequest:
             return get(from.profile_request());
         case pb::Envelope::kProfileReport:
@@ -570,6 +631,14 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
             return get(from.chunk_request());
         case pb::Envelope::kChunk:
             return get(from.chunk(), payload_bytes);
+        case pb::Envelope::kTensorsReady:
+            return get(from.tensors_ready());
+        case pb::Envelope::kTensorHolder:
+            return get(from.tensor_holder());
+        case pb::Envelope::kTensorRequest:
+            return get(from.tensor_request());
+        case pb::Envelope::kTensorPiece:
+            return get(from.tensor_piece(), payload_bytes);
         case pb::Envelope::kPing: {
             TRY_VOID(at_most("reply_bytes", from.ping().reply_bytes(), kMaxPingBytes));
             return Message{Ping{from.ping().id(), from.ping().reply_bytes()}};
@@ -580,11 +649,8 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
             return Message{PeerHello{from.peer_hello().protocol(),
                                      core::WorkerId{from.peer_hello().worker()},
                                      from.peer_hello().incarnation()}};
-        case pb::Envelope::kGoodbye: {
-            TRY_VOID(text("reason", from.goodbye().reason()));
-            return Message{Goodbye{from.goodbye().reason(), from.goodbye().dismissed(),
-                                   from.goodbye().device_lost()}};
-        }
+        case pb::Envelope::kGoodbye:
+            return get(from.goodbye());
         case pb::Envelope::kAllowKeys:
             return get(from.allow_keys());
         case pb::Envelope::BODY_NOT_SET:
@@ -595,7 +661,7 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
 
 bool carries_frame(const pb::Envelope& from) {
     return from.has_stage_inputs() || from.has_kv_blocks() || from.has_chunk() || from.has_ping() ||
-           from.has_pong();
+           from.has_pong() || from.has_tensor_piece();
 }
 
 }  // namespace

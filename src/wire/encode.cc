@@ -21,6 +21,12 @@ void put(const base::Hash128& hash, pb::Hash128& out) {
     out.set_high(hash.high);
 }
 
+void put(const core::Peer& peer, pb::Peer& out) {
+    out.set_worker(peer.worker.value);
+    out.set_endpoint(peer.endpoint);
+    out.set_public_key(peer.public_key);
+}
+
 void put(const spec::Thought& thought, pb::Thought& out) {
     out.set_open(thought.open);
     out.set_close(thought.close);
@@ -121,12 +127,7 @@ struct Encoder {
         to.set_epoch(m.epoch);
         put(m.layers, *to.mutable_layers());
         to.set_pipeline_groups(m.pipeline_groups);
-        for (const core::Peer& peer : m.peers) {
-            pb::Peer& p = *to.add_peers();
-            p.set_worker(peer.worker.value);
-            p.set_endpoint(peer.endpoint);
-            p.set_public_key(peer.public_key);
-        }
+        for (const core::Peer& peer : m.peers) put(peer, *to.add_peers());
         to.set_model(m.model.value);
     }
     void operator()(const core::StageInputs& m) const {
@@ -326,10 +327,37 @@ struct Encoder {
         to.set_tensor(m.tensor);
         to.set_offset(m.offset);
         to.set_length(m.length);
+        if (m.failed_peer) to.set_failed_peer_plus_1(std::uint64_t{m.failed_peer->value} + 1);
     }
     void operator()(const Chunk& m) const {
         pb::Chunk& to = *out.mutable_chunk();
         to.set_tensor(m.tensor);
+        to.set_offset(m.offset);
+        to.set_length(m.length);
+        to.set_error(m.error);
+    }
+    void operator()(const TensorsReady& m) const {
+        pb::TensorsReady& to = *out.mutable_tensors_ready();
+        to.set_model(m.model.value);
+        to.mutable_tensors()->Assign(m.tensors.begin(), m.tensors.end());
+        to.set_source(static_cast<std::uint32_t>(m.source));
+        to.set_shared(m.shared);
+    }
+    void operator()(const TensorHolder& m) const {
+        pb::TensorHolder& to = *out.mutable_tensor_holder();
+        to.set_tensor(m.tensor);
+        to.set_name(m.name);
+        if (m.peer.has_value()) put(*m.peer, *to.mutable_peer());
+    }
+    void operator()(const TensorRequest& m) const {
+        pb::TensorRequest& to = *out.mutable_tensor_request();
+        put(m.hash, *to.mutable_hash());
+        to.set_offset(m.offset);
+        to.set_length(m.length);
+    }
+    void operator()(const TensorPiece& m) const {
+        pb::TensorPiece& to = *out.mutable_tensor_piece();
+        put(m.hash, *to.mutable_hash());
         to.set_offset(m.offset);
         to.set_length(m.length);
         to.set_error(m.error);
@@ -384,6 +412,10 @@ struct Namer {
     const char* operator()(const Manifest&) const { return "Manifest"; }
     const char* operator()(const ChunkRequest&) const { return "ChunkRequest"; }
     const char* operator()(const Chunk&) const { return "Chunk"; }
+    const char* operator()(const TensorsReady&) const { return "TensorsReady"; }
+    const char* operator()(const TensorHolder&) const { return "TensorHolder"; }
+    const char* operator()(const TensorRequest&) const { return "TensorRequest"; }
+    const char* operator()(const TensorPiece&) const { return "TensorPiece"; }
     const char* operator()(const Ping&) const { return "Ping"; }
     const char* operator()(const Pong&) const { return "Pong"; }
     const char* operator()(const PeerHello&) const { return "PeerHello"; }

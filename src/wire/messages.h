@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -16,7 +17,7 @@
 namespace helix::wire {
 
 // Raised whenever an older peer could misunderstand a message.
-constexpr std::uint32_t kProtocolVersion = 8;
+constexpr std::uint32_t kProtocolVersion = 9;
 
 // ---- joining
 // --------------------------------------------------------------------------------------
@@ -141,12 +142,16 @@ struct Manifest {
 constexpr std::int32_t kHeaderChunk =
     -1;  // stands for the file's header in place of a tensor's index
 
-// Asks for length bytes of tensors[tensor] of the model's manifest, from offset on.
+// Asks for length bytes of tensors[tensor] of the model's manifest, from offset on. Whoever asks
+// for a tensor's first bytes may get a TensorHolder instead; its requests for further bytes of it
+// are then void. failed_peer: the holder that was named did not give the tensor; the coordinator
+// does.
 struct ChunkRequest {
     core::ModelId model;
     std::int32_t tensor = kHeaderChunk;
     std::uint64_t offset = 0;
     std::uint32_t length = 0;
+    std::optional<core::WorkerId> failed_peer = {};
     bool operator==(const ChunkRequest&) const = default;
 };
 // A part of the file. Its bytes are the raw frame; error is set when there are none.
@@ -158,6 +163,47 @@ struct Chunk {
     bool operator==(const Chunk&) const = default;
 };
 
+// Where a worker has a tensor from.
+enum class TensorSource : std::uint8_t {
+    coordinator,
+    peer,
+    cache,    // its own disk
+    earlier,  // it had it before this session, so nothing was read
+};
+constexpr TensorSource kLastTensorSource = TensorSource::earlier;
+// A worker has these tensors of the manifest and has checked them. shared: it keeps what it gets,
+// and gives it to other workers that ask.
+struct TensorsReady {
+    core::ModelId model;
+    std::vector<std::int32_t> tensors;
+    TensorSource source = TensorSource::earlier;
+    bool shared = false;
+    bool operator==(const TensorsReady&) const = default;
+};
+// The coordinator's answer to who asks for a tensor that another worker has: ask that one. Without
+// a peer: somebody is about to have it; wait, and do not ask again.
+struct TensorHolder {
+    std::int32_t tensor = 0;
+    std::optional<core::Peer> peer;
+    std::string name;  // of the peer, for people
+    bool operator==(const TensorHolder&) const = default;
+};
+// Asks another worker for length bytes of the tensor with this content, from offset on.
+struct TensorRequest {
+    base::Hash128 hash;
+    std::uint64_t offset = 0;
+    std::uint32_t length = 0;
+    bool operator==(const TensorRequest&) const = default;
+};
+// A part of a tensor. Its bytes are the raw frame; error is set when there are none.
+struct TensorPiece {
+    base::Hash128 hash;
+    std::uint64_t offset = 0;
+    std::uint32_t length = 0;
+    std::string error;
+    bool operator==(const TensorPiece&) const = default;
+};
+
 using Message =
     std::variant<core::AssignLayers, core::StageInputs, core::FreeSequences, core::TokensProduced,
                  core::LayersReady, core::LayersFailed, core::SequenceStuck, core::WorkerReport,
@@ -165,6 +211,6 @@ using Message =
                  ChunkRequest, Chunk, Ping, Pong, PeerHello, Goodbye, AllowKeys,
                  core::ForkSequences, core::SwapSequences, core::ReserveKv, core::SendKv,
                  core::KvBlocks, core::KvReserved, core::KvArrived, core::KvRefused, core::PeerLost,
-                 core::StageTimes>;
+                 core::StageTimes, TensorsReady, TensorHolder, TensorRequest, TensorPiece>;
 
 }  // namespace helix::wire

@@ -335,6 +335,7 @@ core::ClusterView small_cluster() {
     view.migrations.of(core::MigrationReason::balance, core::MigrationPhase::committed) = 7;
     view.migrations.of(core::MigrationReason::drain, core::MigrationPhase::committed) = 2;
     view.migrations.of(core::MigrationReason::drain, core::MigrationPhase::copying) = 3;
+    view.weight_bytes = {1000, 3000, 500};
     return view;
 }
 
@@ -372,6 +373,9 @@ TEST_F(ApiTest, MetricsCountWhatHappened) {
           "helix_migrations_total" + labels + R"(,reason="balance",outcome="committed"} 7)" + "\n",
           "helix_migrations_total" + labels + R"(,reason="drain",outcome="copying"} 3)" + "\n",
           "helix_migrations_total" + labels + R"(,reason="handover",outcome="committed"} 0)" + "\n",
+          "helix_weight_bytes_total" + labels + R"(,from="coordinator"} 1000)" + "\n",
+          "helix_weight_bytes_total" + labels + R"(,from="peer"} 3000)" + "\n",
+          "helix_weight_bytes_total" + labels + R"(,from="cache"} 500)" + "\n",
           "helix_worker_kv_pages" + labels + R"(,worker="1",name="left \"one\""} 80)" + "\n",
           "helix_link_flow_tokens_per_second" + labels + R"(,from="-1",to="1"} 12.5)" + "\n",
           "helix_http_errors_total" + labels + "} 1\n"}) {

@@ -13,7 +13,7 @@
 #include "node/cluster_fixture.h"
 #include "node/even_coordinator.h"
 #include "node/kept_model.h"
-#include "node/wire_weights.h"
+#include "node/tensor_cache.h"
 
 namespace helix::node::model_cluster_test {
 namespace {
@@ -101,34 +101,26 @@ TEST_F(ModelCluster, ReceivedWeightsAreTheFilesAndStayOnDisk) {
     model::SynthOptions synth;
     synth.path = (dir_ / "tiny.gguf").string();
     ASSERT_TRUE(model::synth_model(synth).ok());
-    const auto hash = model::hash_model_file(synth.path);
-    ASSERT_TRUE(hash.ok());
-    const fs::path cached = dir_ / "cache" / base::to_hex(*hash);
+    const auto manifest = model::build_manifest(**model::open_weights(synth.path));
+    ASSERT_TRUE(manifest.ok());
+    const TensorCache cache(dir_ / "cache");
     std::vector<spec::Token> first;
     {
         const auto server = serve(synth.path, 1);
         RunningWorker worker(cpu_worker("a", dir_), cluster_address(*server));
         first = ask(*server, {1, 2, 3}, 10, 1);
     }
-    const auto file = model::GgufFile::open(synth.path);
-    ASSERT_TRUE(file.ok());
-    std::size_t index = 0;
-    for (const model::TensorInfo& tensor : (*file)->tensors()) {
-        std::ifstream in(cached / ("tensor-" + std::to_string(index++)), std::ios::binary);
-        const std::string bytes((std::istreambuf_iterator<char>(in)),
-                                std::istreambuf_iterator<char>());
-        const auto data = (*file)->read(tensor).value();
-        EXPECT_EQ(bytes, std::string(reinterpret_cast<const char*>(data.data()), data.size()))
-            << tensor.name;
+    for (const model::TensorDigest& tensor : manifest->tensors) {
+        EXPECT_TRUE(cache.read(tensor).ok()) << tensor.name;
     }
-    for (const auto& entry : fs::directory_iterator(cached)) {
-        EXPECT_EQ(entry.status().permissions() & fs::perms::all,
-                  fs::perms::owner_read | fs::perms::owner_write)
-            << entry.path();
+    for (const auto& entry : fs::recursive_directory_iterator(dir_ / "cache")) {
+        const auto group_or_others = fs::perms::group_all | fs::perms::others_all;
+        EXPECT_EQ(entry.status().permissions() & group_or_others, fs::perms::none) << entry.path();
     }
     // A damaged piece of the cache is noticed and fetched again.
-    const fs::path damaged = cached / "tensor-0";
-    const auto written = fs::last_write_time(cached / "tensor-1");
+    const fs::path damaged = cache.path_of(manifest->tensors[0].hash);
+    const fs::path whole = cache.path_of(manifest->tensors[1].hash);
+    const auto written = fs::last_write_time(whole);
     { std::fstream(damaged, std::ios::in | std::ios::out | std::ios::binary).write("damage", 6); }
     const auto server = serve(synth.path, 1);
     RunningWorker worker(cpu_worker("a", dir_), cluster_address(*server));
@@ -137,7 +129,7 @@ TEST_F(ModelCluster, ReceivedWeightsAreTheFilesAndStayOnDisk) {
     std::string start(6, '\0');
     in.read(start.data(), 6);
     EXPECT_NE(start, "damage");
-    EXPECT_EQ(fs::last_write_time(cached / "tensor-1"), written);
+    EXPECT_EQ(fs::last_write_time(whole), written);
 }
 
 // The model of a folder of safetensors, quantised by the coordinator: one worker receives it, the

@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -44,6 +45,8 @@ class TcpProxy {
     std::uint16_t port() const { return port_; }
     void set(Mode mode) { mode_ = mode; }
     std::int64_t bytes() const { return bytes_; }  // passed on so far
+    // Refuses everything as soon as it has passed so many bytes on.
+    void refuse_after(std::int64_t bytes) { refuse_after_ = bytes; }
 
     // A port that was free a moment ago.
     static std::uint16_t free_port() {
@@ -125,6 +128,10 @@ class TcpProxy {
             return true;
         }
         bytes_ += got;
+        if (bytes_ > refuse_after_) {
+            mode_ = Mode::refuse;
+            return false;
+        }
         const auto* at = buffer.data();
         for (ssize_t left = got; left > 0;) {
             const ssize_t sent = ::send(inward ? pair.out : pair.in, at,
@@ -143,6 +150,7 @@ class TcpProxy {
     std::atomic<Mode> mode_{Mode::pass};
     std::atomic<bool> stopping_{false};
     std::atomic<std::int64_t> bytes_{0};
+    std::atomic<std::int64_t> refuse_after_{std::numeric_limits<std::int64_t>::max()};
     std::thread thread_;
 };
 

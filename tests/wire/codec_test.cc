@@ -52,6 +52,18 @@ TEST(Codec, WhatIsDecodedIsWhatWasEncoded) {
         if (const auto* chunk = std::get_if<ChunkRequest>(&message)) {
             EXPECT_EQ(std::get<ChunkRequest>(*decoded), *chunk);
         }
+        if (const auto* ready = std::get_if<TensorsReady>(&message)) {
+            EXPECT_EQ(std::get<TensorsReady>(*decoded), *ready);
+        }
+        if (const auto* holder = std::get_if<TensorHolder>(&message)) {
+            EXPECT_EQ(std::get<TensorHolder>(*decoded), *holder);
+        }
+        if (const auto* wanted = std::get_if<TensorRequest>(&message)) {
+            EXPECT_EQ(std::get<TensorRequest>(*decoded), *wanted);
+        }
+        if (const auto* piece = std::get_if<TensorPiece>(&message)) {
+            EXPECT_EQ(std::get<TensorPiece>(*decoded), *piece);
+        }
     }
 }
 
@@ -182,6 +194,17 @@ TEST(Codec, ARawFrameBesideAMessageWithoutOneIsRefused) {
     expect_refused(Goodbye{"x"}, 10, "raw frame");
 }
 
+TEST(Codec, APieceOfATensorIsItsRawFrame) {
+    const TensorPiece piece{{}, 0, 100, ""};
+    ASSERT_TRUE(decode_text(encode(piece), 100).ok());
+    expect_refused(piece, 99, "raw frame");
+    expect_refused(piece, 0, "raw frame");
+    const TensorPiece none{{}, 0, 100, "it is gone"};
+    ASSERT_TRUE(decode_text(encode(none), 0).ok());
+    expect_refused(none, 100, "raw frame");
+    expect_refused(TensorPiece{{}, 0, kMaxChunkBytes + 1, ""}, kMaxChunkBytes + 1, "length");
+}
+
 TEST(Codec, FieldsOutOfRangeAreRefusedByName) {
     core::StageInputs negative{{one_input()}};
     negative.inputs[0].tokens[0] = -1;
@@ -200,6 +223,17 @@ TEST(Codec, FieldsOutOfRangeAreRefusedByName) {
     expect_refused(Goodbye{std::string(kMaxTextBytes + 1, 'x')}, 0, "reason");
     expect_refused(Ping{1, kMaxPingBytes + 1}, 0, "reply_bytes");
     expect_refused(ChunkRequest{{}, 0, 0, kMaxChunkBytes + 1}, 0, "length");
+    expect_refused(TensorsReady{{}, {kMaxTensors}}, 0, "tensor");
+    expect_refused(TensorsReady{{}, {-1}}, 0, "tensor");
+    expect_refused(TensorsReady{{}, std::vector<std::int32_t>(kMaxTensors + 1)}, 0, "tensors");
+    expect_refused(TensorsReady{{}, {}, static_cast<TensorSource>(4)}, 0, "source");
+    expect_refused(TensorHolder{-1, {}, ""}, 0, "tensor");
+    const std::string long_text(kMaxTextBytes + 1, 'x');
+    expect_refused(TensorHolder{0, core::Peer{{}, long_text, ""}, ""}, 0, "endpoint");
+    expect_refused(TensorHolder{0, core::Peer{{}, "", long_text}, ""}, 0, "public_key");
+    expect_refused(TensorHolder{0, {}, long_text}, 0, "name");
+    expect_refused(TensorRequest{{}, 0, kMaxChunkBytes + 1}, 0, "length");
+    expect_refused(TensorRequest{{}, std::uint64_t{1} << 45U, 1}, 0, "offset");
     Welcome welcome;
     welcome.model = {"m", 2, 10, 5, 5, 8, 4, 8, 1.0, 64, 11, 4, 2};
     expect_refused(welcome, 0, "layer_expert_bytes");

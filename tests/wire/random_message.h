@@ -55,7 +55,7 @@ class RandomMessages {
             case 14:
                 return manifest();
             case 15:
-                return ChunkRequest{model(), small(5) - 1, random_.below(1U << 30U), length()};
+                return chunk_request();
             case 16:
                 return Chunk{small(5) - 1, random_.below(1U << 30U), length(), ""};
             case 17:
@@ -92,6 +92,14 @@ class RandomMessages {
                                         core::Duration{number(1'000'000)},
                                         core::Duration{2'000'000 + number(1'000'000)},
                                         core::Duration{number(1'000'000)}};
+            case 31:
+                return tensors_ready();
+            case 32:
+                return tensor_holder();
+            case 33:
+                return TensorRequest{hash(), random_.below(1U << 30U), length()};
+            case 34:
+                return TensorPiece{hash(), random_.below(1U << 30U), length(), ""};
             default:
                 return core::PeerLost{worker(), small_u(2) == 1, text()};
         }
@@ -106,6 +114,7 @@ class RandomMessages {
             }
         }
         if (const auto* chunk = std::get_if<Chunk>(&message)) bytes = chunk->length;
+        if (const auto* piece = std::get_if<TensorPiece>(&message)) bytes = piece->length;
         if (const auto* kv = std::get_if<core::KvBlocks>(&message)) {
             bytes = kv->payload.rows * static_cast<std::size_t>(kv->layers.size()) * 64;
         }
@@ -344,6 +353,22 @@ class RandomMessages {
             m.links.push_back(
                 {small(9) - 1, small(9) - 1, random_.uniform() * 1e9, random_.uniform()});
         }
+        return m;
+    }
+    base::Hash128 hash() { return {random_.next(), random_.next()}; }
+    ChunkRequest chunk_request() {
+        ChunkRequest m{model(), small(5) - 1, random_.below(1U << 30U), length()};
+        if (random_.chance(0.5)) m.failed_peer = worker();
+        return m;
+    }
+    TensorsReady tensors_ready() {
+        TensorsReady m{model(), {}, static_cast<TensorSource>(small(4)), random_.chance(0.5)};
+        for (std::uint64_t i = random_.below(9); i > 0; --i) m.tensors.push_back(small(999));
+        return m;
+    }
+    TensorHolder tensor_holder() {
+        TensorHolder m{small(999), {}, text()};
+        if (random_.chance(0.5)) m.peer = core::Peer{worker(), text(), text()};
         return m;
     }
     Manifest manifest() {

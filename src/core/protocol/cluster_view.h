@@ -61,6 +61,13 @@ struct LinkRows {
     std::int32_t to = spec::kCoordinator;
     std::int64_t rows = 0;
 };
+// The bytes of weights that workers have read, as they say, by where they came from. Core knows no
+// weights: whoever serves them fills this in.
+struct WeightBytes {
+    std::uint64_t coordinator = 0;
+    std::uint64_t peer = 0;   // another worker
+    std::uint64_t cache = 0;  // the worker's own disk
+};
 struct ClusterView {
     TimePoint taken;  // when it was so, by the clock of whoever asked core for it
     std::vector<WorkerView> workers;
@@ -92,6 +99,7 @@ struct ClusterView {
     std::int64_t drafts = 0;
     std::int64_t draft_tokens = 0;
     std::int64_t accepted_draft_tokens = 0;
+    WeightBytes weight_bytes;
 };
 
 }  // namespace helix::core

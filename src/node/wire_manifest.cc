@@ -1,0 +1,31 @@
+#include "node/wire_manifest.h"
+
+#include <utility>
+
+namespace helix::node {
+
+wire::Manifest to_wire(const model::ModelManifest& manifest) {
+    wire::Manifest out;
+    out.header_bytes = manifest.header.size();
+    out.header_hash = base::hash128(manifest.header);
+    for (const model::TensorDigest& tensor : manifest.tensors) {
+        out.tensors.push_back({tensor.name, tensor.bytes, tensor.hash});
+    }
+    return out;
+}
+
+base::Result<model::ModelManifest> from_wire(wire::Manifest from, std::vector<std::byte> header,
+                                             const base::Hash128& model_hash) {
+    if (base::hash128(header) != from.header_hash) {
+        return base::invalid("the model's header arrived damaged");
+    }
+    model::ModelManifest manifest;
+    manifest.header = std::move(header);
+    manifest.model_hash = model_hash;
+    for (wire::ManifestTensor& tensor : from.tensors) {
+        manifest.tensors.push_back({std::move(tensor.name), tensor.bytes, tensor.hash});
+    }
+    return manifest;
+}
+
+}  // namespace helix::node
