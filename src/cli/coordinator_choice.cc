@@ -33,12 +33,12 @@ base::Result<std::string> reachable_place(const net::FoundCoordinator& one) {
     for (const std::string& address : one.addresses) {
         const auto info = node::ask_join_info({address, one.port}, kReachTimeoutMs);
         if (info.ok()) return place_of(one, address);
-        problems += "\n  " + info.error().message;
+        problems += "\n  " + base::escaped(info.error().message);
     }
     return Error{Errc::unavailable,
                  fmt::format("\"{}\" is announced, but cannot be reached (is a firewall on its "
                              "way?):{}",
-                             base::escaped(one.name), base::escaped(problems))};
+                             base::escaped(one.name), problems)};
 }
 
 Error none_found() {

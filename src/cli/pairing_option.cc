@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -28,7 +27,6 @@ using base::Result;
 using Key = std::optional<net::WorkerKey>;
 
 constexpr int kAskTimeoutMs = 3000;
-constexpr std::chrono::seconds kAskAgain{1};
 constexpr std::chrono::seconds kPairTimeout{10};
 constexpr int kAskTimes = 3;  // on a terminal
 
@@ -40,24 +38,17 @@ std::filesystem::path key_folder() {
 
 constexpr std::string_view kFileBegin = "worker-of-";
 
-bool has_paired_before(const std::filesystem::path& folder) {
+// The key files whose names begin so; with a worker's name only its.
+std::vector<std::string> key_files(const std::string& begin, const std::string& name) {
+    std::vector<std::string> out;
     std::error_code ignored;
-    for (const auto& file : std::filesystem::directory_iterator(folder, ignored)) {
-        if (file.path().filename().string().starts_with(kFileBegin)) return true;
+    for (const auto& file : std::filesystem::directory_iterator(key_folder(), ignored)) {
+        const std::string base = file.path().filename().string();
+        const bool fits =
+            name.empty() ? base.ends_with(".key") : base.ends_with("-" + name + ".key");
+        if (base.starts_with(begin) && fits) out.push_back(file.path().string());
     }
-    return false;
-}
-
-// What the coordinator says about joining; a worker that has a key waits until it says something.
-Result<node::JoinInfo> join_info(const node::Address& address, bool wait) {
-    bool told = false;
-    while (true) {
-        auto info = node::ask_join_info(address, kAskTimeoutMs);
-        if (info.ok() || !wait || info.error().code != Errc::unavailable) return info;
-        if (!told) LOG_WARN("{}; waiting for it", info.error().message);
-        told = true;
-        std::this_thread::sleep_for(kAskAgain);
-    }
+    return out;
 }
 
 Result<std::string> code_in(const std::string& file) {
@@ -107,15 +98,23 @@ Result<std::string> file_for(const std::string& coordinator, const std::string& 
     const std::filesystem::path folder = key_folder();
     if (folder.empty()) return base::invalid("HOME is not set: say with --key where the key goes");
     const std::string begin = fmt::format("{}{}-", kFileBegin, net::key_fingerprint(coordinator));
-    std::vector<std::string> there;
-    std::error_code ignored;
-    for (const auto& file : std::filesystem::directory_iterator(folder, ignored)) {
-        if (file.path().filename().string().starts_with(begin)) there.push_back(file.path());
-    }
-    if (name.empty() && there.size() == 1) return there.front();
-    return (folder /
-            fmt::format("{}{}.key", begin, name.empty() ? node::machine_worker_name() : name))
-        .string();
+    const std::vector<std::string> there = key_files(begin, name);
+    if (there.size() == 1) return there.front();
+    const std::string called = name.empty() ? node::machine_worker_name() : name;
+    return (folder / fmt::format("{}{}.key", begin, called)).string();
+}
+
+Result<Key> key_in(const std::string& file) {
+    TRY(net::WorkerKey key, net::read_worker_key(file));
+    LOG_INFO("joining with the key {}, made by pairing", file);
+    return Key(std::move(key));
+}
+
+// While the coordinator is away nobody says which one it is, and a worker with a key waits for it.
+Result<Key> key_without_asking(const node::Address& address, const std::string& name) {
+    const std::vector<std::string> there = key_files(std::string(kFileBegin), name);
+    if (there.size() != 1 || net::is_loopback(address.host)) return Key();
+    return key_in(there.front());
 }
 
 }  // namespace
@@ -138,8 +137,12 @@ Result<Key> key_for(const PairingArguments& a, const PairingWish& wish) {
         return Key(std::move(key));
     }
     TRY(const node::Address address, node::parse_address(wish.join));
-    const auto info = join_info(address, has_paired_before(key_folder()));
-    if (!info.ok()) return wanted ? Result<Key>(info.error()) : Result<Key>(Key());
+    const auto info = node::ask_join_info(address, kAskTimeoutMs);
+    if (!info.ok()) {
+        TRY(Key key, key_without_asking(address, wish.name));
+        if (wanted && !key) return info.error();
+        return key;
+    }
     if (info->public_key.empty()) {
         if (wanted) LOG_INFO("the coordinator asks for no key, so no pairing is needed");
         return Key();
@@ -150,11 +153,7 @@ Result<Key> key_for(const PairingArguments& a, const PairingWish& wish) {
         if (!named.ok()) return wanted ? Result<Key>(named.error()) : Result<Key>(Key());
         file = *named;
     }
-    if (std::filesystem::exists(file, ignored)) {
-        TRY(net::WorkerKey key, net::read_worker_key(file));
-        LOG_INFO("joining with the key {}, made by pairing", file);
-        return Key(std::move(key));
-    }
+    if (std::filesystem::exists(file, ignored)) return key_in(file);
     if (!wanted && ::isatty(STDIN_FILENO) == 0) return Key();
     TRY_VOID(wish.check_single());
     if (wish.key_file.empty()) TRY_VOID(base::make_private_folder(key_folder().string()));

@@ -386,7 +386,9 @@ void tell_addresses(const ServeArguments& a, const std::string& host, std::uint1
         LOG_INFO("a worker joins with: helix worker --join {}:{}{}", net::url_host(address), port,
                  a.key.empty() ? "" : " --key FILE");
     }
-    if (!a.key.empty()) LOG_INFO("one without a key: helix pair here, and there --pair");
+    if (!a.key.empty()) {
+        LOG_INFO("a machine without a key: helix pair on this one, helix worker --pair there");
+    }
 }
 
 // Null where nobody elsewhere could join, or wants to be told.

@@ -11,7 +11,7 @@ TEST(CoordinatorChoice, EachIsShownWithWhereItIsWhatItServesAndItsKey) {
         {"attic\x1b[2J\n", {"192.0.2.8"}, 81, {"", "", ""}}};
     EXPECT_EQ(list_coordinators(found),
               "  1  hall  192.0.2.7:8080, [2001:db8::7]:8080  llama  key 0123456789abcdef\n"
-              "  2  attic\\x1b[2J\\x0a  192.0.2.8:81  ?  without keys\n");
+              "  2  attic\\x1b[2J\\n  192.0.2.8:81  ?  without keys\n");
 }
 
 TEST(CoordinatorChoice, OneIsTakenByYesAndOneOfSeveralByItsNumber) {

@@ -9,6 +9,7 @@
 
 #include "cluster/process.h"
 #include "model/synth.h"
+#include "net/test_certificate.h"
 
 namespace helix::cluster::pairing_cluster_test {
 namespace {
@@ -111,6 +112,29 @@ TEST_F(PairingCluster, AMachineTypesTheCodeOnceAndJoinsWithItsKeyFromThenOn) {
         << server.log() << again.log();
     EXPECT_NE(again.log().find("made by pairing"), std::string::npos) << again.log();
     EXPECT_EQ(server.log().find(code), std::string::npos) << "codes are never logged";
+}
+
+TEST_F(PairingCluster, MachinesPairWithoutTlsWhereClientsSpeakHttps) {
+    const std::string certificate = folder_.file("cert.pem");
+    const std::string tls_key = folder_.file("key.pem");
+    net::make_test_identity("localhost", certificate, tls_key);
+    ::setenv("SSL_CERT_FILE", certificate.c_str(), 1);
+    std::vector<std::string> words = serve();
+    words.insert(words.end(), {"--tls-cert", certificate, "--tls-key", tls_key});
+    const Process server(words, folder_.file("serve.log"));
+    ASSERT_TRUE(eventually(
+        [this] { return http(port_, "GET", "/helix/join").starts_with("HTTP/1.1 200"); }, 30))
+        << server.log();
+    Process pair({"pair", "--server", "https://localhost:" + std::to_string(port_)},
+                 folder_.file("pair.log"));
+    const std::string file = folder_.file("den.key");
+    std::vector<std::string> den = worker("den", file_with(shown(pair)));
+    den.insert(den.end(), {"--key", file});
+    const Process joined(den, folder_.file("den.log"));
+    EXPECT_EQ(pair.stop(0), 0) << pair.log() << joined.log();
+    EXPECT_TRUE(eventually([&] { return std::filesystem::exists(file); }, 10)) << joined.log();
+    EXPECT_TRUE(http(port_, "POST", "/helix/pairing").starts_with("HTTP/1.1 400"));
+    ::unsetenv("SSL_CERT_FILE");
 }
 
 TEST_F(PairingCluster, ACoordinatorWithoutAKeySaysThatNoneIsNeeded) {
