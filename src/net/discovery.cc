@@ -7,6 +7,7 @@
 #include <avahi-common/simple-watch.h>
 #include <avahi-common/thread-watch.h>
 #include <avahi-core/core.h>
+#include <avahi-core/log.h>
 #include <avahi-core/lookup.h>
 #include <avahi-core/publish.h>
 #include <ifaddrs.h>
@@ -36,7 +37,8 @@ constexpr const char* kServiceType = "_helix._tcp";
 constexpr const char* kTxtVersion = "txtvers=1";
 constexpr std::size_t kMostValueBytes = 100;
 constexpr std::size_t kMostFound = 64;
-constexpr std::chrono::milliseconds kQuiet{700};  // after the last answer
+// After the last answer; the question is asked a second time after 1 s.
+constexpr std::chrono::milliseconds kQuiet{1200};
 
 using TextList = std::unique_ptr<AvahiStringList, decltype(&avahi_string_list_free)>;
 
@@ -66,16 +68,40 @@ std::vector<std::string> denied_interfaces() {
     return {names.begin(), names.end()};
 }
 
-// The interface that has this address; that of all when there is none.
-AvahiIfIndex interface_of(const std::string& host) {
+struct LocalAddress {
+    AvahiIfIndex interface;
+    std::string number;
+};
+
+// This machine's addresses on the network at which what listens on host is reached.
+std::vector<LocalAddress> addresses_for(const std::string& host) {
+    const std::vector<std::string> reachable = reachable_addresses(host);
+    std::vector<LocalAddress> out;
     ifaddrs* all = nullptr;
-    if (is_every_address(host) || ::getifaddrs(&all) != 0) return AVAHI_IF_UNSPEC;
+    if (::getifaddrs(&all) != 0) return {};
     const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(all, ::freeifaddrs);
     for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
-        if (one->ifa_addr == nullptr || number_of(one->ifa_addr) != host) continue;
-        return static_cast<AvahiIfIndex>(::if_nametoindex(one->ifa_name));
+        if (one->ifa_addr == nullptr || !is_lan_interface(one->ifa_name)) continue;
+        const int family = one->ifa_addr->sa_family;
+        if (family != AF_INET && family != AF_INET6) continue;
+        std::string number = number_of(one->ifa_addr);
+        if (std::find(reachable.begin(), reachable.end(), number) == reachable.end()) continue;
+        out.push_back(
+            {static_cast<AvahiIfIndex>(::if_nametoindex(one->ifa_name)), std::move(number)});
     }
-    return AVAHI_IF_UNSPEC;
+    return out;
+}
+
+// The interface that has this address; that of all when there is none.
+AvahiIfIndex interface_of(const std::string& host) {
+    const std::vector<LocalAddress> addresses = addresses_for(host);
+    if (is_every_address(host) || addresses.empty()) return AVAHI_IF_UNSPEC;
+    return addresses.front().interface;
+}
+
+// What the library has to say is for those who look closely.
+void log_of_library(AvahiLogLevel, const char* text) {
+    LOG_DEBUG("mDNS: {}", base::escaped(text));
 }
 
 // A name in .local that is nobody else's: the machine's own may be announced by a daemon.
@@ -87,6 +113,7 @@ std::string random_host_name() {
 // A responder and resolver of mDNS on the interfaces of the network.
 AvahiServer* new_server(const AvahiPoll* poll, bool publishes, bool v4, bool v6,
                         AvahiServerCallback callback, void* user, int& error) {
+    avahi_set_log_function(&log_of_library);
     AvahiServerConfig config;
     avahi_server_config_init(&config);
     avahi_free(config.host_name);
@@ -97,7 +124,8 @@ AvahiServer* new_server(const AvahiPoll* poll, bool publishes, bool v4, bool v6,
     config.publish_hinfo = 0;
     config.publish_workstation = 0;
     config.publish_domain = 0;
-    config.publish_addresses = publishes ? 1 : 0;
+    // It would say which names our addresses have, too, and so do other responders of this machine.
+    config.publish_addresses = 0;
     config.disable_publishing = publishes ? 0 : 1;
     config.enable_wide_area = 0;
     AvahiServer* server = avahi_server_new(poll, &config, callback, user, &error);
@@ -177,6 +205,20 @@ struct Announcer::Impl {
         announcement.name = other;
         avahi_free(other);
     }
+    // The addresses are those at this time.
+    int add_addresses(AvahiServer* responder) const {
+        for (const LocalAddress& one : addresses_for(announcement.host)) {
+            AvahiAddress address = {};
+            if (avahi_address_parse(one.number.c_str(), AVAHI_PROTO_UNSPEC, &address) == nullptr) {
+                continue;
+            }
+            const int error =
+                avahi_server_add_address(responder, group, one.interface, AVAHI_PROTO_UNSPEC,
+                                         AVAHI_PUBLISH_NO_REVERSE, nullptr, &address);
+            if (error != AVAHI_OK) return error;
+        }
+        return AVAHI_OK;
+    }
     void publish(AvahiServer* responder) {
         if (group == nullptr) group = avahi_s_entry_group_new(responder, &Impl::on_group, this);
         if (group == nullptr || avahi_s_entry_group_is_empty(group) == 0) return;
@@ -190,6 +232,7 @@ struct Announcer::Impl {
             if (error != AVAHI_ERR_COLLISION) break;
             rename();
         }
+        if (error == AVAHI_OK) error = add_addresses(responder);
         if (error == AVAHI_OK) error = avahi_s_entry_group_commit(group);
         if (error != AVAHI_OK) {
             LOG_WARN("not announced on the local network: {}", avahi_strerror(error));
