@@ -17,6 +17,7 @@ function(helix_pkg name pkg)
 endfunction()
 helix_pkg(zmq libzmq)
 helix_pkg(sodium libsodium)
+helix_pkg(avahi avahi-core)  # LGPL-2.1+, linked dynamically; needs neither D-Bus nor a daemon
 helix_pkg(pcre2 libpcre2-8)
 helix_pkg(utf8proc libutf8proc)
 helix_pkg(xxhash libxxhash)

@@ -7,7 +7,7 @@
 set -eu
 
 packages="build-essential cmake ninja-build ccache mold pkg-config python3
-libzmq3-dev libsodium-dev libssl-dev libcurl4-openssl-dev libedit-dev protobuf-compiler libprotobuf-dev libboost-dev nlohmann-json3-dev libcli11-dev
+libzmq3-dev libsodium-dev libavahi-core-dev libssl-dev libcurl4-openssl-dev libedit-dev protobuf-compiler libprotobuf-dev libboost-dev nlohmann-json3-dev libcli11-dev
 libspdlog-dev libfmt-dev liblemon-dev libpcre2-dev libutf8proc-dev libsqlite3-dev libxxhash-dev libtomlplusplus-dev
 coinor-libcbc-dev coinor-libcgl-dev coinor-libclp-dev coinor-libosi-dev coinor-libcoinutils-dev libgtest-dev libgmock-dev
 libvulkan-dev libvulkan-volk-dev glslang-tools"

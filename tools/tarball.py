@@ -23,7 +23,7 @@ SYSTEM = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1
 # refused: nothing under the GPL alone may be linked.
 LICENCES = {
     "coinor-libcbc3": "EPL-1.0", "coinor-libcgl1": "EPL-1.0", "coinor-libclp1": "EPL-1.0", "coinor-libcoinutils3v5": "EPL-1.0",
-    "coinor-libosi1v5": "EPL-1.0", "libblas3": "BSD-3-Clause", "libbrotli1": "MIT", "libbsd0": "BSD", "libcom-err2": "MIT",
+    "coinor-libosi1v5": "EPL-1.0", "libavahi-common3": "LGPL-2.1+", "libavahi-core7": "LGPL-2.1+", "libblas3": "BSD-3-Clause", "libbrotli1": "MIT", "libbsd0": "BSD", "libcom-err2": "MIT",
     "libcurl4": "curl", "libedit2": "BSD-3-Clause", "libffi8": "MIT", "libfmt9": "MIT", "libgfortran5": "GPL-3.0+ with GCC runtime exception",
     "libgmp10": "LGPL-3.0+ or GPL-2.0+", "libgnutls30": "LGPL-2.1+", "libgssapi-krb5-2": "MIT", "libhogweed6": "LGPL-3.0+ or GPL-2.0+",
     "libidn2-0": "LGPL-3.0+ or GPL-2.0+", "libk5crypto3": "MIT", "libkeyutils1": "LGPL-2.0+", "libkrb5-3": "MIT", "libkrb5support0": "MIT",

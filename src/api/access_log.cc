@@ -122,7 +122,8 @@ void AccessLog::on_tick(base::TimePoint now) {
 
 void log_end(AccessLog* log, net::HttpExchange& exchange, const Passage& passage,
              const std::function<base::TimePoint()>& clock, bool passed) {
-    const bool audited = passed && passage.access == Access::admin;
+    const bool audited = passed && passage.access == Access::admin &&
+                         exchange.request().method != "GET" && exchange.request().method != "HEAD";
     if (log == nullptr && !audited) return;
     exchange.on_end(
         [log, passage, audited, clock, began = clock()](const net::HttpExchange& ended) {

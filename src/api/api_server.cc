@@ -153,10 +153,11 @@ base::Result<std::unique_ptr<ApiServer>> ApiServer::start(ApiOptions options,
         };
     }
     allow_files(options, guard);
-    // Workers that join do not know the server's certificate; what they ask is no secret.
+    // Workers that join do not know the server's certificate; what they ask is no secret, and what
+    // is said at pairing protects itself.
     options.http.allows_plain = [](const net::HttpRequest& head) {
         return access_of(head.method, head.path) == Access::probe &&
-               without_version(head.path) == "/helix/join";
+               without_version(head.path).starts_with("/helix/");
     };
     TRY(auto http, net::HttpServer::listen(options.http));
     auto impl = std::make_unique<Impl>(std::move(options), std::move(models), std::move(guard),

@@ -10,6 +10,7 @@
 #include "api/guard.h"
 #include "api/limits.h"
 #include "api/model_registry.h"
+#include "api/pairing.h"
 #include "api/tracing/tracer.h"
 #include "api/what_if.h"
 #include "base/result.h"
@@ -32,6 +33,7 @@ struct ExtraPages {
     std::function<std::string()> joining;   // JSON: how a machine is added
     // Makes a key for a worker of this name, and lets it join. JSON with the key.
     std::function<base::Result<std::string>(const std::string& name)> worker_key;
+    std::shared_ptr<PairingDesk> pairing;  // null where workers join without keys
 };
 
 // Files and batches (docs/api.md).

@@ -182,6 +182,10 @@ Access access_of(std::string_view method, std::string_view path) {
     if (path == "/helix/join" && !change) return Access::probe;
     // Here one logs in, so nobody has logged in before.
     if (path == "/helix/session") return Access::session;
+    // What is said here is proved by the code. Machines find the server by whatever name.
+    if (path == "/helix/pairing/begin" || path == "/helix/pairing/finish") return Access::probe;
+    // The code is shown there, also to those who only ask.
+    if (path == "/helix/pairing") return Access::admin;
     // It changes nothing, and has what it reads from what others may read.
     if (path == "/helix/what-if") return Access::internals;
     // Who may use a model may have it.

@@ -33,7 +33,7 @@ struct AccessOptions {
 };
 
 enum class Access {
-    probe,      // anyone, under any name: is it alive, where do workers join
+    probe,      // anyone, under any name: is it alive, where do workers join, and with which code
     open,       // anyone
     session,    // anyone, but not with a wrong key: it says what a key may do
     look,       // with a key of any role, if there are API keys: what has no prompts in it

@@ -92,6 +92,11 @@ Handler machine_types;
 Handler place;
 Handler joining;
 Handler worker_key;
+Handler start_pairing;
+Handler pairing;
+Handler stop_pairing;
+Handler begin_pairing;
+Handler finish_pairing;
 
 // Files and batches, where the server keeps any.
 Handler upload_file;

@@ -157,6 +157,21 @@ constexpr std::array kRoutes = {
          "makes a key for a machine of this name and lets it join; the answer is its only copy")
         .hides_others()
         .unversioned(),
+    post("/helix/pairing", handle::start_pairing,
+         "begins to let in a machine by a code: makes one, which is shown to whoever may make keys")
+        .unversioned(),
+    get("/helix/pairing", handle::pairing,
+        "the code and how long it is valid, or who was let in by it; after a pause a new code")
+        .unversioned(),
+    remove("/helix/pairing", handle::stop_pairing, "ends pairing: the code is void").unversioned(),
+    post("/helix/pairing/begin", handle::begin_pairing,
+         "a machine that has been told the code begins an exchange (CPace)")
+        .hides_others()
+        .unversioned(),
+    post("/helix/pairing/finish", handle::finish_pairing,
+         "it proves that it knows the code, and is let in")
+        .hides_others()
+        .unversioned(),
     get("/helix/join", handle::join, "where workers connect").hides_others().unversioned(),
     get("/helix/plan", handle::plan, "the placement in force, as a page")
         .hides_others()

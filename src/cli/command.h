@@ -44,6 +44,7 @@ void add_experiment(App& app);
 void add_trace(App& app);
 void add_key(App& app);
 void add_node(App& app);
+void add_pair(App& app);
 void add_bench(App& app);
 void add_profile(App& app);
 void add_run(App& app);

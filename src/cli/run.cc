@@ -141,6 +141,7 @@ void add_commands(App& app) {
     add_profile(app);
     add_bench(app);
     add_key(app);
+    add_pair(app);
     add_config(app);
     add_completion(app);
     add_man(app);

@@ -20,6 +20,7 @@
 #include "api/api_server.h"
 #include "api/model_codec.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "cli/access_option.h"
 #include "cli/backend_option.h"
 #include "cli/command.h"
@@ -37,9 +38,11 @@
 #include "model/info.h"
 #include "model/weight_source.h"
 #include "net/addresses.h"
+#include "net/discovery.h"
 #include "net/key.h"
 #include "net/open_files.h"
 #include "node/coordinator_server.h"
+#include "node/pair.h"
 #include "node/served_file.h"
 #include "spec/profile_tables.h"
 #include "spec/text_file.h"
@@ -55,6 +58,7 @@ struct ServeArguments {
     model::WeightOptions weights;
     std::string listen = "127.0.0.1:8080";
     std::string cluster_listen;
+    bool no_announce = false;
     bool no_worker = false;
     bool end_with_parent = false;
     std::string role = "both";
@@ -383,6 +387,27 @@ void tell_addresses(const ServeArguments& a, const std::string& host, std::uint1
         LOG_INFO("a worker joins with: helix worker --join {}:{}{}", net::url_host(address), port,
                  a.key.empty() ? "" : " --key FILE");
     }
+    if (!a.key.empty()) {
+        LOG_INFO("a machine without a key: helix pair on this one, helix worker --pair there");
+    }
+}
+
+// Null where nobody elsewhere could join, or wants to be told.
+std::unique_ptr<net::Announcer> announce(const ServeArguments& a, const JoinFacts& facts,
+                                         const std::string& model) {
+    if (a.no_announce || net::is_loopback(facts.http_host) ||
+        net::is_loopback(facts.cluster_host)) {
+        return nullptr;
+    }
+    auto announcer = net::Announcer::start(
+        {node::machine_worker_name(),
+         facts.http_host,
+         facts.port(),
+         {model, base::kVersion,
+          facts.public_key.empty() ? "" : net::key_fingerprint(facts.public_key)}});
+    if (announcer.ok()) return std::move(*announcer);
+    LOG_WARN("not announced: {}", announcer.error().message);
+    return nullptr;
 }
 
 void wait_for_interrupt() {
@@ -412,11 +437,15 @@ base::Status serve(const ServeArguments& a) {
     TRY(auto codec, api::ModelCodec::create(served.weights->file(), chat_template, a.tool_parser));
     TRY(auto options, coordinator_options(a, http, served, std::move(workers)));
     const auto port = std::make_shared<std::atomic<std::uint16_t>>(http.port);
-    JoinFacts joining{http.host, options.listen_host, [port] { return port->load(); }, a.key,
+    JoinFacts joining{http.host,
+                      options.listen_host,
+                      [port] { return port->load(); },
+                      a.key,
+                      options.key ? options.key->pair.public_key : "",
                       !a.placement.empty()};
     TRY(const auto coordinator, node::CoordinatorServer::start(std::move(options)));
     TRY(with_pages.jobs, job_options(a));
-    with_pages.pages = extra_pages(*coordinator, served.model.spec, std::move(joining));
+    with_pages.pages = extra_pages(*coordinator, served.model.spec, joining);
     const api::ModelInfo info = model_info(a, served);
     api::ModelRegistry models;
     models.add({info, std::move(codec), coordinator.get(), node::served_file(served.model)});
@@ -424,6 +453,7 @@ base::Status serve(const ServeArguments& a) {
     *port = api->port();
 
     tell_addresses(a, http.host, api->port(), info.name);
+    const auto announcer = announce(a, joining, info.name);
     tell_pooling(info);
     if (!a.scale.range.empty()) {
         // Processes on this machine join where every address is listened on by loopback.
@@ -498,6 +528,9 @@ void add_address_options(CLI::App& command, ServeArguments& a) {
     command.add_option("--listen", a.listen, "HOST:PORT of the API")->capture_default_str();
     command.add_option("--cluster-listen", a.cluster_listen,
                        "HOST:PORT that workers connect to [the API's host, any free port]");
+    command.add_flag("--no-announce", a.no_announce,
+                     "do not tell the local network of it (mDNS), where 'helix worker' without "
+                     "--join finds it");
     command.add_flag("--end-with-parent", a.end_with_parent,
                      "stop when the process that started it ends");
 }

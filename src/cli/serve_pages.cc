@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -127,11 +128,17 @@ api::ExtraPages extra_pages(node::CoordinatorServer& coordinator, const spec::Mo
                 return answer_what_if(coordinator, model, question, watch);
             },
         .joining = [facts] { return joining_json(facts); },
-        .worker_key = {}};
+        .worker_key = {},
+        .pairing = nullptr};
     if (!facts.key.empty()) {
         pages.worker_key = [key = facts.key](const std::string& name) {
             return new_worker_key(key, name);
         };
+        pages.pairing = std::make_shared<api::PairingDesk>(
+            facts.public_key,
+            [key = facts.key](const std::string& name, const std::string& public_key) {
+                return net::list_worker(key, name, public_key);
+            });
     }
     return pages;
 }

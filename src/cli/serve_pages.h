@@ -19,6 +19,7 @@ struct JoinFacts {
     std::string cluster_host;             // that workers connect to, likewise
     std::function<std::uint16_t()> port;  // of the API
     std::string key;                      // the coordinator's key file; "" = none
+    std::string public_key;               // that is in it
     bool fixed_placement = false;         // --placement says who has which layers
 };
 

@@ -38,7 +38,7 @@ base::Result<nlohmann::json> ServerClient::ask(const std::string& method, const 
     call.method = method;
     call.path = path;
     call.limit = kAnswerWithin;
-    if (method == "POST") call.body = "{}";  // names its type
+    if (method != "GET") call.body = "{}";  // names its type
     call.headers = headers();
     const auto answer = net::http_call(*http_, std::move(call));
     if (!answer.ok()) {

@@ -13,8 +13,10 @@
 #include "base/log.h"
 #include "cli/backend_option.h"
 #include "cli/command.h"
+#include "cli/coordinator_choice.h"
 #include "cli/help_text.h"
 #include "cli/interrupt.h"
+#include "cli/pairing_option.h"
 #include "cli/patience_option.h"
 #include "cli/role_option.h"
 #include "net/key.h"
@@ -29,6 +31,7 @@ namespace {
 struct WorkerArguments {
     std::string join;
     std::string key;
+    PairingArguments pairing;
     bool insecure = false;
     std::string name;
     std::string host;
@@ -74,6 +77,17 @@ base::Status move_port(const char* option, std::size_t device, std::uint16_t& po
     return base::Ok{};
 }
 
+// Pairing makes a key for one worker.
+base::Status check_single(const BackendArguments& backend, const node::WorkerOptions& options) {
+    TRY(const std::vector<node::WorkerOptions> devices, make_workers(backend, options));
+    if (devices.size() == 1) return base::Ok{};
+    return base::invalid(
+        "--device: each of several devices is a worker with a name of its own, and pairing makes a "
+        "key for one: make one for several at the coordinator (helix key new --worker 'NAME-*') "
+        "and "
+        "give it here with --key");
+}
+
 constexpr std::size_t kLeastWorkerFiles = 128;
 
 base::Status run_worker(const WorkerArguments& arguments) {
@@ -93,9 +107,12 @@ base::Status run_worker(const WorkerArguments& arguments) {
         options.cache_dir = arguments.cache == "~" ? node::default_cache_dir()
                                                    : std::filesystem::path(arguments.cache);
     }
-    if (!arguments.key.empty()) {
-        TRY(options.key, net::read_worker_key(arguments.key));
+    std::string join = arguments.join;
+    if (join.empty()) {
+        TRY(join, choose_coordinator());
     }
+    const auto single = [&] { return check_single(arguments.backend, options); };
+    TRY(options.key, key_for(arguments.pairing, {join, arguments.key, arguments.name, single}));
     TRY(std::vector<node::WorkerOptions> devices, make_workers(arguments.backend, options));
     for (std::size_t i = 0; i < devices.size(); ++i) {
         TRY_VOID(move_port("--port", i, devices[i].listen_port));
@@ -103,15 +120,17 @@ base::Status run_worker(const WorkerArguments& arguments) {
     }
     node::HostWorkers workers(std::move(devices));
     const Interrupt interrupt([&workers] { workers.stop(); });
-    return workers.run(arguments.join);
+    return workers.run(join);
 }
 
 void add_joining_options(CLI::App& command, WorkerArguments& a) {
     const OptionHeading heading(command, "The cluster");
-    command.add_option("--join", a.join, "HOST:PORT of the coordinator (its HTTP address)")
-        ->required();
+    command.add_option("--join", a.join,
+                       "HOST:PORT of the coordinator (its HTTP address) [looks for some on the "
+                       "local network and asks]");
     command.add_option("--key", a.key,
                        "this worker's key file, made by 'helix key new --worker NAME'");
+    add_pairing_options(command, a.pairing);
     command.add_flag("--insecure", a.insecure, "join over a network without keys or encryption");
     command.add_option("--host-id", a.host,
                        "workers with one host id share its cores [this machine's]");
@@ -158,7 +177,9 @@ void add_worker(App& app) {
     add_backend_options(*worker, a.backend);
     worker->footer(
         "Examples:\n"
+        "  helix worker                                    looks for a coordinator, and asks\n"
         "  helix worker --join 127.0.0.1:8080\n"
+        "  helix worker --join 192.0.2.7:8080 --pair\n"
         "  helix worker --join 192.0.2.7:8080 --key den.key --memory 6GB --threads 4\n"
         "  helix worker --join 192.0.2.7:8080 --key den.key --threads 32 --tp 2\n"
         "  helix worker --join 192.0.2.7:8080 --key den.key --device vulkan:0\n"

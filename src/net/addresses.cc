@@ -13,7 +13,6 @@
 #include <fmt/format.h>
 
 namespace helix::net {
-namespace {
 
 std::string number_of(const sockaddr* address) {
     std::array<char, NI_MAXHOST> text = {};
@@ -24,8 +23,6 @@ std::string number_of(const sockaddr* address) {
     }
     return text.data();
 }
-
-}  // namespace
 
 std::string url_host(const std::string& host) {
     return host.find(':') != std::string::npos ? "[" + host + "]" : host;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/socket.h>
+
 #include <string>
 #include <vector>
 
@@ -8,6 +10,9 @@
 // Addresses as people write and read them.
 
 namespace helix::net {
+
+// An address as a number, like "192.0.2.7"; "" when it is none of IPv4 or IPv6.
+std::string number_of(const sockaddr* address);
 
 // A host as it is written before ":PORT" and in URLs, which is in brackets for IPv6 addresses.
 std::string url_host(const std::string& host);

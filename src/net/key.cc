@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <zmq.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include "base/escape.h"
 #include "base/file.h"
 #include "net/private_file.h"
+#include "net/secret_keys.h"
 
 namespace helix::net {
 namespace {
@@ -126,24 +128,28 @@ Result<CoordinatorKey> new_coordinator_key(const std::string& path) {
 
 namespace {
 
+bool is_listed(const std::vector<AllowedWorker>& allowed, const std::string& name) {
+    return std::any_of(allowed.begin(), allowed.end(),
+                       [&](const AllowedWorker& worker) { return worker.name == name; });
+}
+
 // A key for a worker of a name that the list does not have yet.
 Result<WorkerKey> make_worker_key(const CoordinatorKey& coordinator, const std::string& name) {
     TRY_VOID(check_key_name(name));
     TRY(const std::vector<AllowedWorker> allowed, read_allow_list(coordinator.allow_path));
-    for (const AllowedWorker& worker : allowed) {
-        if (worker.name == name) {
-            return base::invalid(
-                fmt::format("{} already lists a worker \"{}\"; helix key revoke {} takes it off",
-                            coordinator.allow_path, name, name));
-        }
+    if (is_listed(allowed, name)) {
+        return base::invalid(
+            fmt::format("{} already lists a worker \"{}\"; helix key revoke {} takes it off",
+                        coordinator.allow_path, name, name));
     }
     return WorkerKey{name, make_key_pair(), coordinator.pair.public_key};
 }
 
-Status append_to_list(const std::string& list, const WorkerKey& key) {
+Status append_to_list(const std::string& list, const std::string& name,
+                      const std::string& public_key) {
     TRY(std::string text, read_list_text(list));
     if (!text.empty() && text.back() != '\n') text += '\n';
-    return replace_private(list, text + fmt::format("{} {}\n", key.name, key.pair.public_key));
+    return replace_private(list, text + fmt::format("{} {}\n", name, public_key));
 }
 
 }  // namespace
@@ -157,8 +163,34 @@ Result<WorkerKey> list_new_worker(const std::string& coordinator_path, const std
     TRY_VOID(check_key_name(name));
     TRY(const CoordinatorKey coordinator, read_coordinator_key(coordinator_path));
     TRY(WorkerKey key, make_worker_key(coordinator, name));
-    TRY_VOID(append_to_list(coordinator.allow_path, key));
+    TRY_VOID(append_to_list(coordinator.allow_path, name, key.pair.public_key));
     return key;
+}
+
+Status list_worker(const std::string& coordinator_path, const std::string& name,
+                   const std::string& public_key) {
+    TRY_VOID(check_worker_name(name));
+    if (!is_z85_key(public_key)) return base::invalid("the machine's public key is no key");
+    TRY(const CoordinatorKey coordinator, read_coordinator_key(coordinator_path));
+    TRY(const std::vector<AllowedWorker> allowed, read_allow_list(coordinator.allow_path));
+    if (is_listed(allowed, name)) {
+        return base::invalid(
+            fmt::format("a worker \"{}\" is listed already: \"helix key revoke {}\" at the "
+                        "coordinator takes it "
+                        "off, or take another name (--name)",
+                        name, name));
+    }
+    bool used = public_key == coordinator.pair.public_key;
+    for (const AllowedWorker& worker : allowed) used = used || worker.public_key == public_key;
+    if (used) return base::invalid("the machine's public key is another's");
+    return append_to_list(coordinator.allow_path, name, public_key);
+}
+
+std::string key_fingerprint(const std::string& public_key) {
+    const SecretHash hash = hash_secret(public_key);
+    std::string out;
+    for (std::size_t i = 0; i < 8; ++i) out += fmt::format("{:02x}", hash.at(i));
+    return out;
 }
 
 Result<WorkerKey> new_worker_key(const std::string& coordinator_path, const std::string& name,
@@ -167,7 +199,7 @@ Result<WorkerKey> new_worker_key(const std::string& coordinator_path, const std:
     TRY(const CoordinatorKey coordinator, read_coordinator_key(coordinator_path));
     TRY(WorkerKey key, make_worker_key(coordinator, name));
     TRY_VOID(create_private(worker_path, key_file_text(key)));
-    TRY_VOID(append_to_list(coordinator.allow_path, key));
+    TRY_VOID(append_to_list(coordinator.allow_path, name, key.pair.public_key));
     return key;
 }
 

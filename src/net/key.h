@@ -54,7 +54,13 @@ base::Result<CoordinatorKey> new_coordinator_key(const std::string& path);
 // key_file_text() is what the worker's file has to be.
 base::Result<WorkerKey> list_new_worker(const std::string& coordinator_path,
                                         const std::string& name);
+// The same for a key that the worker made itself. The name is a worker's, and no prefix. Error
+// invalid, too, when the public key is none, or is one that is used already.
+base::Status list_worker(const std::string& coordinator_path, const std::string& name,
+                         const std::string& public_key);
 std::string key_file_text(const WorkerKey& key);
+// A few digits by which people and files tell keys apart.
+std::string key_fingerprint(const std::string& public_key);
 // Writes worker_path and appends the worker's public key to the coordinator's list.
 base::Result<WorkerKey> new_worker_key(const std::string& coordinator_path, const std::string& name,
                                        const std::string& worker_path);

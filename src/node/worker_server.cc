@@ -172,8 +172,9 @@ Result<std::string> WorkerServer::find_public_key(const std::string& offered,
     }
     if (!offered.empty()) {
         return Error{Errc::denied,
-                     fmt::format("{} demands a key: run \"helix key new --worker NAME\" where the "
-                                 "coordinator runs and give the file here with --key",
+                     fmt::format("{} demands a key: run \"helix pair\" where the coordinator runs "
+                                 "and give --pair here, or make a key there with \"helix key new "
+                                 "--worker NAME\" and give the file here with --key",
                                  host)};
     }
     TRY_VOID(net::check_key_needed(host, false, options_.insecure));

@@ -171,6 +171,38 @@ TEST_F(KeyFiles, KeysAndTheListAreOursAloneWhateverTheUmask) {
     }
 }
 
+TEST_F(KeyFiles, AKeyThatTheWorkerMadeIsListedUnderAFreeNameAndOnce) {
+    const auto coordinator = new_coordinator_key(path("c.key"));
+    ASSERT_TRUE(coordinator.ok());
+    const std::string den = make_key_pair().public_key;
+    ASSERT_TRUE(list_worker(path("c.key"), "den", den).ok());
+    const std::string other = make_key_pair().public_key;
+    const auto clash = list_worker(path("c.key"), "den", other);
+    ASSERT_FALSE(clash.ok());
+    EXPECT_NE(clash.error().message.find("helix key revoke den"), std::string::npos);
+    EXPECT_EQ(clash.error().message.find(dir_.string()), std::string::npos)
+        << "strangers are not told paths";
+    EXPECT_FALSE(list_worker(path("c.key"), "attic", den).ok()) << "a key is one worker's";
+    EXPECT_FALSE(list_worker(path("c.key"), "attic", coordinator->pair.public_key).ok());
+    for (const char* name : {"", "a b", "x*", "x\ny", "../x"}) {
+        EXPECT_FALSE(list_worker(path("c.key"), name, other).ok()) << name;
+    }
+    for (const std::string& key : {std::string(), other + "x", other.substr(1), "\n" + other}) {
+        EXPECT_FALSE(list_worker(path("c.key"), "attic", key).ok()) << key;
+    }
+    const auto list = read_allow_list(coordinator->allow_path);
+    ASSERT_TRUE(list.ok());
+    ASSERT_EQ(list->size(), 1U);
+    EXPECT_EQ(list->front().public_key, den);
+}
+
+TEST(KeyFingerprint, HasSixteenDigitsThatTellKeysApart) {
+    const std::string one = make_key_pair().public_key;
+    EXPECT_EQ(key_fingerprint(one).size(), 16U);
+    EXPECT_EQ(key_fingerprint(one), key_fingerprint(one));
+    EXPECT_NE(key_fingerprint(one), key_fingerprint(make_key_pair().public_key));
+}
+
 TEST(KeyNeeded, OnlyOnAddressesThatOtherMachinesReach) {
     for (const char* host : {"127.0.0.1", "127.3.4.5", "localhost", "::1"}) {
         EXPECT_TRUE(check_key_needed(host, false, false).ok()) << host;

@@ -127,6 +127,7 @@ export class StandIn {
     this.whatIfAsked = []; // bodies
     this.whatIfGone = 0; // so many were cancelled
     this.joining = null; // what /helix/joining tells
+    this.pairing = null; // what /helix/pairing tells
     this.told = []; // what else was to be done: [path, body]
     this.refusal = null; // [status, message] for that
     this.keys = {}; // those that it knows, with their roles; none: nobody is asked for one
@@ -271,6 +272,12 @@ export class StandIn {
       if (!known) return void refuse(response, 401, 'A key is needed.');
       response.writeHead(200, { 'content-type': 'application/json' });
       return void response.end(JSON.stringify(this.joining));
+    }
+    if (pathname === '/helix/pairing' && this.pairing) {
+      if (this.#roleOf(request) !== 'admin') return void refuse(response, 401, 'This needs an admin key.');
+      if (request.method === 'POST') this.told.push([request.url, JSON.parse(body || '{}')]);
+      response.writeHead(200, { 'content-type': 'application/json' });
+      return void response.end(JSON.stringify(this.pairing));
     }
     const does = pathname === '/helix/keys' || pathname === '/helix/plan' || pathname.startsWith('/helix/nodes/');
     if (does && request.method === 'POST' && (this.whatIf || this.joining)) return void this.#do(request, response, body);

@@ -227,6 +227,26 @@ await check('a key is made for a name, with what is to be done with it; the page
   await page.getByRole('link', { name: 'See it in the cluster' }).waitFor();
 });
 
+await check('a code is shown for a machine that makes its key itself, until it is used', async () => {
+  const other = await new Visitor(browser, standIn.url).open('/#/add-machine');
+  standIn.told = [];
+  standIn.pairing = { state: 'shown', code: '1234 5678', seconds_left: 598, tries_left: 3, wrong_tries: 0, let_in: '', expired: false };
+  await other.button('Show a pairing code').click();
+  await other.page.getByText('1234 5678').waitFor();
+  assert.deepEqual(standIn.told, [['/helix/pairing', {}]]);
+  await other.page.getByText('For one machine, valid for 9:58.').waitFor();
+  assert.match(await other.page.getByRole('group', { name: 'Command that asks for the code' }).innerText(), /^helix worker --join \S+ --pair$/);
+  await other.checkAccess('a pairing code');
+  await photograph(other, 'pairing-code');
+  standIn.pairing = { state: 'paused', seconds_left: 30, wrong_tries: 3, let_in: '', expired: false };
+  await other.page.getByText('A new one comes in 30 s.').waitFor();
+  assert.equal(await other.page.getByText('1234 5678').count(), 0);
+  standIn.pairing = { state: 'off', wrong_tries: 3, let_in: 'shed', expired: false };
+  await other.page.getByText('shed knew the code and may join.').first().waitFor();
+  await other.button('Show a pairing code').waitFor();
+  await other.close();
+});
+
 await check('a server that nobody else reaches says so, and what to do about it', async () => {
   standIn.joining = { addresses: ['127.0.0.1:8080'], http_is_loopback: true, cluster_port_is_loopback: true, keys: false, fixed_placement: true };
   const other = await new Visitor(browser, standIn.url).open('/#/add-machine');

@@ -14,6 +14,16 @@ export interface MadeKey {
   text: string;
 }
 
+// How pairing stands, as /helix/pairing has it.
+export interface Pairing {
+  state: 'shown' | 'paused' | 'off';
+  code?: string;
+  seconds_left?: number;
+  let_in: string;
+  wrong_tries: number;
+  expired: boolean;
+}
+
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host.endsWith('.localhost') || host.startsWith('127.') || host === '[::1]';
 }
@@ -35,6 +45,22 @@ export function command(joining: Joining, address: string, name: string): string
   const called = !joining.keys && name !== '' ? ` --name ${name}` : '';
   const keyless = joining.keys || isLoopback(address.slice(0, address.lastIndexOf(':'))) ? '' : ' --insecure';
   return `helix worker --join ${address}${called}${key}${keyless}`;
+}
+
+export function pairCommand(address: string, name: string): string {
+  return `helix worker --join ${address}${name === '' ? '' : ` --name ${name}`} --pair`;
+}
+
+// What there is to say of pairing besides the code.
+export function pairingText(pairing: Pairing): string {
+  const seconds = pairing.seconds_left ?? 0;
+  if (pairing.state === 'paused') return `Too many wrong codes were tried. A new one comes in ${seconds} s.`;
+  if (pairing.state === 'off') {
+    if (pairing.let_in !== '') return `${pairing.let_in} knew the code and may join.`;
+    return pairing.expired ? 'No machine came in time: the code is void.' : 'The code is void.';
+  }
+  const left = `For one machine, valid for ${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}.`;
+  return pairing.wrong_tries === 0 ? left : `${left} Wrong codes that were tried: ${pairing.wrong_tries}.`;
 }
 
 // The commands that save a key on the other machine, readable by its owner alone.
