@@ -14,8 +14,6 @@
 namespace helix::lab {
 namespace {
 
-constexpr double kDiskBytesPerS = 1e9;
-
 MakeProblem maker(const ProblemSource& source) {
     return [&source](const spec::ClusterSpec& cluster) { return make_problem(source, cluster); };
 }

@@ -8,6 +8,9 @@
 
 namespace helix::lab {
 
+// What a machine is taken to read from its copy of the model when layers move.
+inline constexpr double kDiskBytesPerS = 1e9;
+
 // Makes a problem of a cluster that was changed.
 using MakeProblem = std::function<base::Result<Problem>(const spec::ClusterSpec& cluster)>;
 

@@ -18,7 +18,6 @@ namespace {
 
 // The searches of a coordinator that plans: enough for a dozen machines.
 constexpr std::int64_t kIterations = 20'000;
-constexpr double kDiskBytesPerS = 1e9;
 // Both sides get this share of what today's serves when requests always wait.
 constexpr double kLoadShare = 0.7;
 // Of the window that counts: tokens, prompts and answers alike, and its bounds.
