@@ -110,6 +110,10 @@ export class Visitor {
 
   // Everything that axe-core finds wrong with the page as it is shown now.
   async checkAccess(where) {
+    // What is still on its way to its place may lie over text that it will not cover.
+    await this.page.evaluate(() => {
+      for (const one of document.getAnimations()) if (one.effect.getComputedTiming().endTime !== Infinity) one.finish();
+    });
     const { violations } = await this.page.evaluate(`${axeSource}; axe.run(document, { resultTypes: ['violations'] })`);
     assert.deepEqual(violations.map((one) => [one.id, one.nodes.map((node) => node.html.slice(0, 160))]), [], where);
   }
