@@ -34,6 +34,11 @@ enum class PlantedBug {
     request_numbers_begin_anew,  // a coordinator that starts again counts requests from 1
     lies_believed,               // what no sound worker says is taken for true
     poison_not_noticed,          // deaths are not counted against the requests that ran
+    tail_not_passed_on,          // tokens that an earlier coordinator kept to itself are left out
+    unclaimed_kept,              // what no request claims after a takeover keeps its pages
+    epochs_begin_anew,           // a coordinator that takes over counts assignments from 1
+    old_assignment_answered,     // what an earlier coordinator asked for is answered to the next
+    scores_repeated,             // a prompt's log-probabilities come again after a takeover
     count_                       // how many there are
 };
 constexpr std::array<const char*, static_cast<std::size_t>(PlantedBug::count_)> kPlantedBugs{
@@ -58,7 +63,12 @@ constexpr std::array<const char*, static_cast<std::size_t>(PlantedBug::count_)> 
     "handover_forgotten",
     "request_numbers_begin_anew",
     "lies_believed",
-    "poison_not_noticed"};
+    "poison_not_noticed",
+    "tail_not_passed_on",
+    "unclaimed_kept",
+    "epochs_begin_anew",
+    "old_assignment_answered",
+    "scores_repeated"};
 
 #ifdef HELIX_PLANTED_BUGS
 inline PlantedBug planted_bug = PlantedBug::none;

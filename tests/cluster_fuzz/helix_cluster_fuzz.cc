@@ -131,16 +131,18 @@ void print_total(const FuzzResult& total, std::uint64_t seeds, std::uint64_t rer
         "simulated {:.2f} h, seeds {}, kills {}, partitions {}, pauses {}, false losses {}, links "
         "broken {}, messages lost {}, duplicated {}, moves asked for {} ({} refused at once), "
         "migrations committed {}, given up while reserving {}, while copying {}, in the last round "
-        "{}, failovers {}, coordinators killed {} ({} requests cut off), drains {} ({} to the "
+        "{}, failovers {}, coordinators killed {} ({} requests cut off, {} handed over by "
+        "gateways, {} adopted), drains {} ({} to the "
         "end), tokens computed again {}, requests {} ({} "
         "completed, {} explicit errors), tokens {}, lost = 0, wrong = 0, unreached probes: {}, "
         "determinism re-runs {}; {:.0f} s, {:.0f}x real time\n",
         total.simulated_s / 3600, seeds, counts.kills, counts.cuts, counts.pauses,
         counts.false_losses, counts.links_broken, counts.lost, counts.duplicated, moves.asked,
         moves.refused, moves.committed, moves.given_up[0], moves.given_up[1], moves.given_up[2],
-        counts.failovers, counts.coordinator_kills, counts.cut_off, counts.drains, counts.drained,
-        counts.recomputed_tokens, total.requests, total.completed, total.errors, total.tokens,
-        unreached.empty() ? "none" : unreached, reruns, took, total.simulated_s / took);
+        counts.failovers, counts.coordinator_kills, counts.cut_off, counts.handed_over,
+        counts.adopted, counts.drains, counts.drained, counts.recomputed_tokens, total.requests,
+        total.completed, total.errors, total.tokens, unreached.empty() ? "none" : unreached, reruns,
+        took, total.simulated_s / took);
 }
 
 int run_many(const Options& options) {

@@ -39,6 +39,7 @@ class WorkerDriver {
         if (auto run = find<RunBatch>(actions_)) plan_ = std::move(run->plan);
         return actions_;
     }
+    void wait(Duration time) { now_ = now_ + time; }
     const std::vector<WorkerAction>& say(WorkerMessage message) {
         return step(MessageArrived{std::move(message)});
     }

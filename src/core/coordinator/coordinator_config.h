@@ -114,6 +114,9 @@ struct CoordinatorConfig {
     // is planned, with what they held as PlanCluster::current.
     std::optional<RememberedPlacement> remembered = {};  // check_remembered() finds no fault
     Duration rejoin_wait = base::from_seconds(5);
+    // What workers have kept of the time before this coordinator waits this long, from when a
+    // placement is in force, for the requests that it belongs to. Then it is given up.
+    Duration claim_wait = base::from_seconds(10);
     // These workers were being emptied by the coordinator before us (Coordinator::drains); they are
     // drained from the time they join. Those that hold layers in the remembered placement serve in
     // it until others have taken these over, as in any drain. Each worker is named once.

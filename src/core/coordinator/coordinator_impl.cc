@@ -75,6 +75,7 @@ void Coordinator::Impl::tick(TimePoint now) {
     stalls.end_stalled(now);
     stalls.end_unserved(now);
     stalls.pass_verdicts(now);
+    adoption.end_late(now);
     roles.tell_roles();
 }
 
@@ -86,6 +87,17 @@ void Coordinator::Impl::worker_joined(TimePoint now, const WorkerJoined& event) 
     if (fleet.contains(event.worker)) lose_worker(now, event.worker, "was restarted", Loss::death);
     WorkerState state;
     state.joined = event;
+    state.joined.holding.reset();
+    if (event.holding.has_value()) {
+        const std::string wrong = entrance.contradiction(*event.holding);
+        if (!wrong.empty()) return out.push(CutOffWorker{event.worker, wrong});
+        state.kept_layers = event.holding->layers;
+        if (!base::planted(base::PlantedBug::epochs_begin_anew)) {
+            placements.skip_epochs(event.holding->epoch);
+        }
+        restore.learn(*event.holding);
+        adoption.note(event.worker, event.holding->sequences);
+    }
     out.push(Report{"worker " + event.node.name + " joined", false});
     drains.drain_as_before(now, state);
     fleet.add(std::move(state));
@@ -130,6 +142,7 @@ void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::s
     fleet.remove(worker);
     links.forget(worker);
     stages.forget(worker);
+    adoption.forget(worker);
     roles.note_workers();
     forget_failed_moves(fleet, requests);
     preempter.forget(worker);
@@ -209,7 +222,7 @@ void Coordinator::Impl::worker_reported(TimePoint now, WorkerId worker,
     for (const SequenceKey& key : message.held) {
         const auto it = requests.find(key.request);
         const bool ours = it != requests.end() && runs(it->second, key);
-        if (!ours) strays.keys.push_back(key);
+        if (!ours && !adoption.is_kept(worker, key)) strays.keys.push_back(key);
     }
     if (!strays.keys.empty()) out.to_worker(worker, std::move(strays));
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/coordinator/admission_queue.h"
+#include "core/coordinator/adoption.h"
 #include "core/coordinator/balancer.h"
 #include "core/coordinator/coordinator.h"
 #include "core/coordinator/coordinator_config.h"
@@ -83,8 +84,10 @@ struct Coordinator::Impl {
                       room,   demand, paths,    swaps, migrations, preempter};
     Scaling scaling{config, out, fleet, requests, queue, placements, demand, planning, balancer};
     Stalls stalls{config, fleet, requests, links, queue, placements, room, demand, life, suspects};
-    Dispatcher dispatcher{config, out,      requests, queue, prompts, placements, room,
-                          demand, suspects, swaps,    paths, life,    preempter,  stalls};
+    Adoption adoption{config, out,    fleet,       queue, prompts, placements,
+                      room,   stages, speculation, roles, tokens};
+    Dispatcher dispatcher{config,   out,   requests, queue, prompts, placements, room,   demand,
+                          suspects, swaps, paths,    life,  tokens,  preempter,  stalls, adoption};
     Entrance entrance{config, fleet, requests};
     LinkBreaks breaks{config, out, fleet, requests, links, placements, migrations, life, planning};
 

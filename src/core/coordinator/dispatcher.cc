@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/planted_bug.h"
 
 namespace helix::core {
 
@@ -23,6 +24,13 @@ void Dispatcher::on(TimePoint now, const Submitted& event) {
         life_.note_rejected();
         out_.push(RejectRequest{request.id, reason, message, retry_after_s});
     };
+    if (event.begun.has_value()) {
+        CHECK(prompt > 0);
+        RequestState state;
+        state.request = request;
+        state.last_progress = now;
+        return resume(std::move(state), *event.begun);
+    }
     if (prompt == 0) return refuse(RejectReason::never_fits, "the prompt has no tokens", 0);
     if (prompt + std::max(request.max_tokens, 1) > config_.context_length) {
         return refuse(RejectReason::too_long,
@@ -42,6 +50,45 @@ void Dispatcher::on(TimePoint now, const Submitted& event) {
     requests_.emplace(request.id, std::move(state));
 }
 
+void Dispatcher::resume(RequestState state, const Begun& begun) {
+    const Request& request = state.request;
+    const RequestId id = request.id;
+    CHECK(begun.choices.size() == static_cast<std::size_t>(request.n));
+    state.last_attempt = begun.attempts_before;
+    state.scored = begun.scored;
+    if (base::planted(base::PlantedBug::scores_repeated)) state.scored = 0;
+    if (request.is_group()) state.group = std::make_unique<SequenceGroup>(request);
+    if (!state.group) state.output = begun.choices.front().output;
+    if (state.group && !state.group->beams) {
+        for (GroupMember& member : state.group->members) {
+            member.output = begun.choices[member.number].output;
+        }
+        std::erase_if(state.group->members, [&](const GroupMember& member) {
+            return begun.choices[member.number].ended;
+        });
+    }
+    const bool over = state.group && state.group->members.empty();
+    if (over) state.group->members.resize(1);  // for the count of what waits
+    queue_.enter(state, demand_.tokens_asked(state));
+    queue_.forget_unaccepted();
+    state.accepted = true;
+    requests_.emplace(id, std::move(state));
+    if (over) return life_.finish(id, FinishReason::stop);
+    tokens_.end_what_is_over(requests_.at(id));
+}
+
+void Dispatcher::adopt(TimePoint now, std::int64_t capacity_now, std::int64_t lasting) {
+    if (adoption_.empty()) return;
+    for (auto it = queue_.waiting().begin(); it != queue_.waiting().end();) {
+        RequestState& state = requests_.at(it->second);
+        ++it;
+        const bool kept = state.accepted && adoption_.knows(state.request.id);
+        if (kept && stalls_.still_fits(now, state, capacity_now, lasting)) {
+            adoption_.adopt(now, state);
+        }
+    }
+}
+
 // Waiting requests start in order until the first that finds no pipeline with room. A later,
 // smaller one does not overtake it, or a large one would starve.
 void Dispatcher::dispatch(TimePoint now) {
@@ -51,6 +98,7 @@ void Dispatcher::dispatch(TimePoint now) {
     if (capacity_now == 0) return;  // a worker is missing, and a plan is on its way
     const std::int64_t lasting = room_.lasting_capacity(capacity_now);
     stalls_.note_served(now);
+    adopt(now, capacity_now, lasting);
     bool blocked = (placements_.pending() && placements_.pending()->disrupts) ||
                    preempter_.preempted_in_step() || !swaps_.all().empty();
     if (!blocked && suspects_.quarantine()) start_suspect(now, capacity_now, lasting);

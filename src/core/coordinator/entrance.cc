@@ -150,6 +150,20 @@ std::string Entrance::contradiction(WorkerId, const StageTimes& message) const {
     return counts && ordered ? "" : "reported times that cannot be" + of_request(message.key);
 }
 
+std::string Entrance::contradiction(const Holding& holding) const {
+    const LayerRange layers = holding.layers;
+    const bool in_model = layers.empty() || (layers.begin >= 0 && layers.end <= config_.n_layers);
+    if (holding.epoch > static_cast<std::uint64_t>(kMostCount) || !in_model) {
+        return "holds layers that there are not";
+    }
+    const auto sound = [&](const SequenceHeld& held) {
+        return held.certain >= 0 && held.certain <= held.arrived &&
+               held.arrived <= config_.context_length;
+    };
+    const bool all = std::all_of(holding.sequences.begin(), holding.sequences.end(), sound);
+    return all ? "" : "holds sequences that cannot be";
+}
+
 // Returns the request if it runs as this attempt. What is said of any other attempt has come too
 // late, or somebody made the worker believe that there is such a one, so it is ignored.
 const RequestState* Entrance::running_as(const SequenceKey& key) const {

@@ -36,6 +36,7 @@ class Entrance {
     std::string contradiction(WorkerId worker, const KvRefused& message) const;
     std::string contradiction(WorkerId worker, const PeerLost& message) const;
     std::string contradiction(WorkerId worker, const StageTimes& message) const;
+    std::string contradiction(const Holding& holding) const;
 
   private:
     // Returns null if the request does not run as this attempt.

@@ -33,6 +33,7 @@ void Fleet::assign(WorkerId id, LayerRange layers) {
     WorkerState& worker = at(id);
     worker.ready = false;
     worker.layers = layers;
+    if (layers != worker.kept_layers) worker.kept_layers = {};
     worker.slowness.learn_anew();
     ++version_;
 }

@@ -21,7 +21,9 @@ struct WorkerState {
     LayerRange layers;                 // the layers that it was told to hold
     std::uint64_t assigned_epoch = 0;  // the last AssignLayers sent; 0 = none yet
     bool ready = false;                // it has loaded those layers
-    bool gone = false;                 // it is being taken out and is sent nothing any more
+    // The layers that it had loaded when it joined, until it is told to hold others.
+    LayerRange kept_layers;
+    bool gone = false;  // it is being taken out and is sent nothing any more
     // It could not load, and is left out of plans until it joins anew.
     bool failed = false;
     bool draining = false;      // nothing new goes there (DrainWorker)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -102,6 +103,8 @@ class Placements {
     void expect_no_flow() { flow_in_force_ = 0; }
     std::uint64_t epoch() const { return epoch_in_force_; }
     std::uint64_t take_epoch() { return next_epoch_++; }
+    // Somebody knows assignments up to this one, of a coordinator before this.
+    void skip_epochs(std::uint64_t last) { next_epoch_ = std::max(next_epoch_, last + 1); }
 
   private:
     std::map<std::pair<std::int32_t, std::int32_t>, spec::LinkSpec> measured_links(

@@ -150,6 +150,18 @@ inline const Stage* stage_at(const Pipeline& pipeline, WorkerId worker) {
     return it == pipeline.end() ? nullptr : &*it;
 }
 
+// Says whether an output ends here, of which there may be so many tokens at most, and why.
+inline std::optional<FinishReason> end_of(const Request& request, const std::vector<Token>& output,
+                                          std::int64_t most) {
+    const auto count = static_cast<std::int64_t>(output.size());
+    const auto& stops = request.stop_tokens;
+    const bool stop = count > request.min_tokens &&
+                      std::find(stops.begin(), stops.end(), output.back()) != stops.end();
+    if (stop) return FinishReason::stop;
+    if (count >= most) return FinishReason::length;
+    return std::nullopt;
+}
+
 // Returns the tokens of prompt and output so far.
 inline std::int32_t length(const RequestState& state) {
     return static_cast<std::int32_t>(state.request.prompt.size() + state.output.size());
@@ -159,16 +171,6 @@ inline std::int32_t length(const RequestState& state) {
 inline std::int32_t unscored(const RequestState& state) {
     if (!state.request.score_prompt) return 0;
     return static_cast<std::int32_t>(state.request.prompt.size()) - 1 - state.scored;
-}
-
-// Says whether one of the two sends rows to the other.
-inline bool neighbours(const Pipeline& pipeline, WorkerId one, WorkerId other) {
-    for (std::size_t i = 1; i < pipeline.size(); ++i) {
-        const WorkerId before = pipeline[i - 1].worker;
-        const WorkerId after = pipeline[i].worker;
-        if ((before == one && after == other) || (before == other && after == one)) return true;
-    }
-    return false;
 }
 
 // Returns "worker 3".

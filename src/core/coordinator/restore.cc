@@ -62,6 +62,30 @@ bool has_lost_memory(std::int64_t bytes, const RememberedPlacement::Holder& hold
 
 }  // namespace
 
+void Restore::learn(const Holding& holding) {
+    if (restore_over_ || placements_.pending() || holding.epoch <= learnt_epoch_) return;
+    if (!holding.placement || !check_remembered(*holding.placement, config_.n_layers).ok()) return;
+    learnt_epoch_ = holding.epoch;
+    remembered_ = *holding.placement;
+}
+
+RememberedPlacement remember(const PendingPlacement& placement, const Fleet& fleet) {
+    RememberedPlacement remembered;
+    const auto name_of = [&](std::int32_t node) -> std::string {
+        if (node == spec::kCoordinator) return "";
+        return fleet.name(placement.workers[static_cast<std::size_t>(node)]);
+    };
+    for (std::size_t i = 0; i < placement.workers.size(); ++i) {
+        const spec::NodeSpec& node = fleet.at(placement.workers[i]).joined.node;
+        remembered.holders.push_back({node.name, placement.placement.layers[i], node.memory_bytes});
+    }
+    for (const spec::LinkFlow& flow : placement.flows) {
+        if (flow.tokens_per_s <= 0) continue;
+        remembered.flows.push_back({name_of(flow.from), name_of(flow.to), flow.tokens_per_s});
+    }
+    return remembered;
+}
+
 LayerRange Restore::held_before(const WorkerState& worker) const {
     if (!remembered_) return {};
     for (const RememberedPlacement::Holder& holder : remembered_->holders) {
@@ -113,19 +137,7 @@ Restore::Progress Restore::advance(TimePoint now) {
 }
 
 void Restore::remember_in_force() {
-    RememberedPlacement next;
-    const auto name_of_end = [&](std::int32_t id) -> std::string {
-        if (id == spec::kCoordinator) return "";
-        return fleet_.at({static_cast<std::uint32_t>(id)}).joined.node.name;
-    };
-    for (const WorkerId id : placements_.pending()->workers) {
-        const WorkerState& worker = fleet_.at(id);
-        next.holders.push_back(
-            {worker.joined.node.name, worker.layers, worker.joined.node.memory_bytes});
-    }
-    for (const spec::LinkFlow& flow : placements_.flows()) {
-        next.flows.push_back({name_of_end(flow.from), name_of_end(flow.to), flow.tokens_per_s});
-    }
+    RememberedPlacement next = remember(*placements_.pending(), fleet_);
     in_force_ = std::move(next);
     restore_over_ = true;
     if (!remembered_) return;

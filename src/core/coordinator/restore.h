@@ -22,6 +22,9 @@ class Restore {
           placements_(placements),
           remembered_(config.remembered) {}
 
+    // A worker that joined was told of this placement by the coordinator before us. The newest that
+    // workers know counts, before any that was written down.
+    void learn(const Holding& holding);
     // Returns the layers that the worker had before the restart and was not told to give up since.
     LayerRange held_before(const WorkerState& worker) const;
     // Says whether the worker is in the placement in force or, before the first, in the one from
@@ -49,9 +52,13 @@ class Restore {
     // This is the placement from before the restart, without those that have a part in a placement
     // of ours.
     std::optional<RememberedPlacement> remembered_;
+    std::uint64_t learnt_epoch_ = 0;          // of the workers that know of it; 0: it was written
     std::optional<TimePoint> restore_until_;  // set while workers are waited for
     bool restore_over_ = false;               // a placement is in force, or it was given up
     std::optional<RememberedPlacement> in_force_;
 };
+
+// Returns the placement in terms that outlive this coordinator.
+RememberedPlacement remember(const PendingPlacement& placement, const Fleet& fleet);
 
 }  // namespace helix::core

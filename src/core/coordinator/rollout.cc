@@ -136,6 +136,7 @@ void Rollout::send_assignments(TimePoint now) {
     AssignLayers message;
     message.epoch = next.epoch;
     message.model = config_.model;
+    message.placement = remember(next, fleet_);
     message.pipeline_groups = config_.pipeline_groups;
     if (message.pipeline_groups <= 0) {
         PipelineParts parts = placements_.final_parts();

@@ -1,6 +1,8 @@
 #include "core/coordinator/token_flow.h"
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/planted_bug.h"
@@ -47,8 +49,6 @@ std::string TokenFlow::on_tokens(TimePoint now, WorkerId worker, const TokensPro
             state.prompt_rows = 0;
             prefixes_.note_first_token(state);
         }
-        state.output.push_back(token.token);
-        suspects_.note_progress(state);
         if (first) roles_.note_prefilled(now, state);
         if (state.rows_going > 0) {  // this is the first token of these rows
             placements_.router()->on_returned(state.path, state.rows_going,
@@ -58,20 +58,23 @@ std::string TokenFlow::on_tokens(TimePoint now, WorkerId worker, const TokensPro
         // After right drafts several come at once, one after another.
         const bool last = i + 1 == message.tokens.size() || message.tokens[i + 1].key != token.key;
         state.draws_on = speculation_.note_drawn(state, token.token, last) && !last;
-        state.last_progress = now;
-        const auto n_output = static_cast<std::int32_t>(state.output.size());
-        out_.push(StreamToken{state.request.id, n_output - 1, token});
-        const auto& stops = state.request.stop_tokens;
-        const bool is_stop = std::find(stops.begin(), stops.end(), token.token) != stops.end();
-        if (is_stop && n_output > state.request.min_tokens) {
-            life_.finish(state.request.id, FinishReason::stop);
-        } else if (n_output >= state.max_output) {
-            life_.finish(state.request.id, FinishReason::length);
-        } else if (last && !state.swapped && !migrations_.hold(now, state)) {
+        const bool goes_on = take(now, state, token);
+        if (goes_on && last && !state.swapped && !migrations_.hold(now, state)) {
             speculation_.continue_decoding(now, state);
         }
     }
     return "";
+}
+
+bool TokenFlow::take(TimePoint now, RequestState& state, const ProducedToken& token) {
+    state.output.push_back(token.token);
+    suspects_.note_progress(state);
+    state.last_progress = now;
+    const auto index = static_cast<std::int32_t>(state.output.size()) - 1;
+    out_.push(StreamToken{state.request.id, index, token});
+    const std::optional<FinishReason> end = end_of(state.request, state.output, state.max_output);
+    if (end.has_value()) life_.finish(state.request.id, *end);
+    return !end.has_value();
 }
 
 void TokenFlow::on(const Ended& event) {
@@ -82,6 +85,24 @@ void TokenFlow::on(const Ended& event) {
     if (state.group->beams) return;  // its choices are streamed whole, at the end
     const GroupMember* member = state.group->find(static_cast<std::uint32_t>(*event.choice));
     if (member != nullptr) end_choice(state, *member, event.reason);
+}
+
+void TokenFlow::end_what_is_over(RequestState& state) {
+    const std::int64_t most = state.request.max_tokens > 0
+                                  ? state.request.max_tokens
+                                  : std::numeric_limits<std::int64_t>::max();
+    const auto end = [&](const std::vector<Token>& output) {
+        return output.empty() ? std::nullopt : end_of(state.request, output, most);
+    };
+    if (!state.group) {
+        if (const auto reason = end(state.output)) life_.finish(state.request.id, *reason);
+        return;
+    }
+    std::vector<std::pair<std::uint32_t, FinishReason>> over;
+    for (const GroupMember& member : state.group->members) {
+        if (const auto reason = end(member.output)) over.emplace_back(member.number, *reason);
+    }
+    for (const auto& [number, reason] : over) end_choice(state, *state.group->find(number), reason);
 }
 
 void TokenFlow::resume_group(TimePoint now, RequestState& state) {
@@ -230,12 +251,9 @@ void TokenFlow::on_choice_token(TimePoint now, RequestState& state, GroupMember&
     const auto n_output = static_cast<std::int32_t>(member.output.size());
     out_.push(StreamToken{state.request.id, n_output - 1, token,
                           static_cast<std::int32_t>(member.number)});
-    const auto& stops = state.request.stop_tokens;
-    const bool is_stop = std::find(stops.begin(), stops.end(), token.token) != stops.end();
-    if (is_stop && n_output > state.request.min_tokens) {
-        end_choice(state, member, FinishReason::stop);
-    } else if (n_output >= state.max_output) {
-        end_choice(state, member, FinishReason::length);
+    const std::optional<FinishReason> end = end_of(state.request, member.output, state.max_output);
+    if (end.has_value()) {
+        end_choice(state, member, *end);
     } else if (!state.swapped && !migrations_.hold(now, state)) {
         stages_.send_member(now, state, member);
     }

@@ -47,6 +47,12 @@ class TokenFlow {
     // Returns what is wrong with the message, as something that the worker did. If nothing is, it
     // returns nothing and all of the message was taken.
     std::string on_tokens(TimePoint now, WorkerId worker, const TokensProduced& message);
+    // The token is the next of a running request of one sequence and is passed on. Returns false if
+    // the request has ended with it.
+    bool take(TimePoint now, RequestState& state, const ProducedToken& token);
+    // Ends the request, which waits, or those of its choices of which all was said under an earlier
+    // coordinator.
+    void end_what_is_over(RequestState& state);
     void on(const Ended& event);
     void resume_group(TimePoint now, RequestState& state);
 

@@ -85,6 +85,7 @@ enum class RouteReason : std::uint8_t {
     preempted,        // others needed its pages
     worker_emptied,   // a worker of its pipeline is drained, or is about to load other layers
     cache_forgotten,  // what a worker was believed to have cached was not there
+    adopted,          // it ran there under the coordinator before this one, and goes on
 };
 // The request runs on this pipeline now.
 struct RequestRouted {

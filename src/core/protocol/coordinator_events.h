@@ -15,8 +15,24 @@
 
 namespace helix::core {
 
+// What the client of a request has got already, from a coordinator that is not there any more.
+// Whoever holds the request for the client says so to the next coordinator.
+struct Begun {
+    struct Choice {
+        std::vector<Token> output;
+        bool ended = false;
+    };
+    // By number: a request of one sequence has one. Beams are streamed when they have ended, so
+    // they begin anew, and whoever holds such a request passes on only what the client lacks.
+    std::vector<Choice> choices;
+    std::int32_t scored = 0;  // tokens of the prompt whose log-probabilities the client has
+    // The attempts of earlier coordinators have no higher numbers than this, those to come have.
+    std::uint32_t attempts_before = 0;
+};
+// With begun the request was accepted before, and goes on with its next token.
 struct Submitted {
     Request request;
+    std::optional<Begun> begun = {};
 };
 // The client went away, or a stop string was found in the text: the request ends. With choice only
 // that choice ends.
@@ -34,6 +50,8 @@ struct WorkerJoined {
     std::vector<spec::LinkSpec> links;  // measured; node indices are worker ids, kCoordinator is us
     std::string endpoint;
     std::string public_key;
+    // What it has kept of the time before this coordinator.
+    std::optional<Holding> holding = {};
 };
 struct WorkerLost {
     WorkerId worker;

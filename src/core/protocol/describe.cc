@@ -378,6 +378,8 @@ std::string_view name_of(RouteReason reason) {
             return "worker_emptied";
         case RouteReason::cache_forgotten:
             return "cache_forgotten";
+        case RouteReason::adopted:
+            return "adopted";
     }
     return "?";
 }

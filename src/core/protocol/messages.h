@@ -7,6 +7,7 @@
 
 #include "base/inline_vector.h"
 #include "base/shared_value.h"
+#include "core/protocol/remembered_placement.h"
 #include "core/protocol/types.h"
 #include "spec/pooling.h"
 
@@ -49,6 +50,8 @@ struct AssignLayers {
     std::int32_t pipeline_groups = 1;  // decodes are split into so many batches in flight, or fewer
     std::vector<Peer> peers;
     ModelId model = {};  // whose layers they are
+    // The placement that this is a part of, for the coordinator after this one (Holding).
+    base::SharedValue<RememberedPlacement> placement = {};
     bool operator==(const AssignLayers&) const = default;
 };
 
@@ -273,6 +276,29 @@ struct WorkerReport {
     std::int64_t cached_pages = 0;   // kept for the prefix cache only
     std::int64_t swapped_pages = 0;  // in host memory
     bool operator==(const WorkerReport&) const = default;
+};
+
+// A sequence that a worker has kept while it had no coordinator.
+struct SequenceHeld {
+    SequenceKey key;
+    Pipeline pipeline;
+    std::int32_t arrived = 0;  // rows that came
+    std::int32_t certain = 0;  // of these, without a draft's
+    bool swapped = false;      // it lies in host memory
+    bool rows_lost = false;    // a link to the stage before or after broke while it ran, perhaps
+    // The tokens that were drawn here last, at rising positions without gaps: those that the
+    // coordinator that is gone may not have passed on.
+    std::vector<ProducedToken> drawn = {};
+    bool operator==(const SequenceHeld&) const = default;
+};
+
+// What a worker says to a new coordinator: what it holds for requests that go on.
+struct Holding {
+    std::uint64_t epoch = 0;                           // of the newest assignment that it took up
+    LayerRange layers;                                 // that it has loaded
+    base::SharedValue<RememberedPlacement> placement;  // of that assignment
+    std::vector<SequenceHeld> sequences;
+    bool operator==(const Holding&) const = default;
 };
 
 // Answers to ReserveKv and SendKv; key: member 0 of the new attempt.

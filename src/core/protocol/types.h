@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -45,6 +46,16 @@ struct Stage {
 
 // Stages in order; their layers concatenate to exactly [0, L).
 using Pipeline = std::vector<Stage>;
+
+// Says whether one of the two sends rows to the other.
+inline bool neighbours(const Pipeline& pipeline, WorkerId one, WorkerId other) {
+    for (std::size_t i = 1; i < pipeline.size(); ++i) {
+        const WorkerId before = pipeline[i - 1].worker;
+        const WorkerId after = pipeline[i].worker;
+        if ((before == one && after == other) || (before == other && after == one)) return true;
+    }
+    return false;
+}
 
 // How a request, or one of its choices, ended.
 enum class FinishReason : std::uint8_t {

@@ -24,6 +24,8 @@ struct WorkerConfig {
     // KV that arrived for a sequence is given back when the sequence does not follow within this
     // time.
     Duration orphan_timeout = base::from_seconds(10);
+    // When the coordinator is lost, sequences are kept this long for the next one.
+    Duration coordinator_wait = {};
 };
 
 }  // namespace helix::core

@@ -69,9 +69,15 @@ struct PeerBroken {
     bool down = false;
     std::string endpoint = {};  // with down: the address that was tried
 };
+// The coordinator is not there any more. What runs goes on as far as it can, and what the worker
+// holds it keeps for the next coordinator, for WorkerConfig::coordinator_wait.
+struct CoordinatorLost {};
+// Another coordinator is there, and was told what the worker holds (Worker::holding).
+struct CoordinatorFound {};
 struct WorkerTick {};  // at least every WorkerConfig::report_interval
 
-using WorkerEvent = std::variant<MessageArrived, LayersLoaded, LayersNotLoaded, BatchFinished,
-                                 BatchFailed, KvExported, KvImported, PeerBroken, WorkerTick>;
+using WorkerEvent =
+    std::variant<MessageArrived, LayersLoaded, LayersNotLoaded, BatchFinished, BatchFailed,
+                 KvExported, KvImported, PeerBroken, CoordinatorLost, CoordinatorFound, WorkerTick>;
 
 }  // namespace helix::core

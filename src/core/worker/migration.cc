@@ -260,6 +260,7 @@ void Worker::Impl::on(const KvExported& event, std::vector<WorkerAction>& action
 
 void Worker::Impl::on(const PeerBroken& event, std::vector<WorkerAction>& actions) {
     drop_exports([&](const KvExport& one) { return one.to == event.peer; });
+    links_broke[event.peer] = now;
     if (event.down) {
         unreached[event.peer] = event.endpoint;
     } else {

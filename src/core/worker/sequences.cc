@@ -150,6 +150,7 @@ Refusal Worker::Impl::admit(const StageInput& input, std::vector<WorkerAction>& 
     auto sequence = std::make_unique<Sequence>(input.key, input.start,
                                                static_cast<std::size_t>(stage - pipeline.begin()),
                                                config.block_size, config.prefix_cache);
+    sequence->began = now;
     const std::int32_t cached = input.start->cached_tokens();
     if (cached != input.first_position) {
         return failed("first rows at " + std::to_string(input.first_position) +

@@ -66,11 +66,16 @@ void Worker::step(TimePoint now, const WorkerEvent& event, std::vector<WorkerAct
     state.run_next_batch(actions);
 }
 
+Holding Worker::holding() const {
+    return impl_->holding();
+}
+
 // ---- messages
 // -------------------------------------------------------------------------------------
 
 void Worker::Impl::on(const WorkerTick&, std::vector<WorkerAction>& actions) {
     drop_orphans(actions);
+    give_up_waiting(actions);
     if (now - last_report >= config.report_interval) report(actions);
 }
 
@@ -121,6 +126,7 @@ void Worker::Impl::assign(const AssignLayers& message, std::vector<WorkerAction>
     // were.
     if (message.epoch < epoch || (loading && message.epoch == epoch)) return;
     epoch = message.epoch;
+    placement = message.placement;
     pipeline_groups = message.pipeline_groups;
     actions.push_back(ConnectPeers{message.peers});
     if (loading) {  // the answer to the older LoadLayers will be ignored; ask again
@@ -161,7 +167,8 @@ void Worker::Impl::on(const LayersLoaded& event, std::vector<WorkerAction>& acti
     kv_format = event.kv_format;
     kv_page_bytes = event.kv_page_bytes;
     kv_bytes_per_s = event.kv_bytes_per_s;
-    actions.push_back(SendToCoordinator{layers_ready()});
+    const bool asked = event.epoch > epoch_before || planted(PlantedBug::old_assignment_answered);
+    if (asked) actions.push_back(SendToCoordinator{layers_ready()});
 }
 
 LayersReady Worker::Impl::layers_ready() const {
@@ -173,6 +180,7 @@ void Worker::Impl::on(const LayersNotLoaded& event, std::vector<WorkerAction>& a
     if (!loading || loading->epoch != event.epoch) return;
     loading.reset();
     layers = {};
+    if (event.epoch <= epoch_before) return;
     actions.push_back(SendToCoordinator{LayersFailed{event.epoch, event.reason}});
 }
 
@@ -227,6 +235,7 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
                 end_with_reason(*chunk.sequence, failed->cause, failed->reason, actions);
             } else if (!chunk.sequence->ending) {
                 append(produced.tokens, tokens.first(count));
+                if (chunk.draws == 1) note_tokens(*chunk.sequence, tokens.first(count));
                 append(produced.scored, scored.first(chunk.scored));
                 if (chunk.pools) take_pooled(chunk, pooled.front(), produced);
                 if (draws) note_left(*chunk.sequence, batch.id);

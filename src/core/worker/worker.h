@@ -25,6 +25,8 @@ class Worker {
     Worker& operator=(Worker&&) noexcept;
 
     void step(TimePoint now, const WorkerEvent& event, std::vector<WorkerAction>& actions);
+    // Returns what the worker holds, for a coordinator that does not know it.
+    Holding holding() const;
 
     struct Impl;
     const Impl& impl() const { return *impl_; }  // for Invariants

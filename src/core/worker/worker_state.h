@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -113,7 +114,9 @@ struct Sequence {
     BlockTable table;
     base::SharedValue<SequenceStart> start;
     std::vector<Token> history;  // all tokens that arrived, by position, if keeps_history
-    std::vector<double> pooled;  // with pooling: of the rows that are computed (PooledRows)
+    TimePoint began;
+    std::vector<ProducedToken> drawn;  // here, the last ones (note_tokens)
+    std::vector<double> pooled;        // with pooling: of the rows that are computed (PooledRows)
     std::vector<base::Hash128> blocks_kept;  // hashes of the full blocks; with a prefix cache
 
     // stage is this worker's in start's pipeline; cached says that there is a prefix cache.
@@ -271,10 +274,11 @@ struct Worker::Impl {
     WorkerConfig config;
 
     LayerRange layers;
-    bool ready = false;                    // layers loaded
-    std::optional<AssignLayers> loading;   // LoadLayers is under way
-    std::optional<AssignLayers> deferred;  // came while a batch ran, or KV moved
-    std::uint64_t epoch = 0;               // of the newest assignment taken up
+    bool ready = false;                                // layers loaded
+    std::optional<AssignLayers> loading;               // LoadLayers is under way
+    std::optional<AssignLayers> deferred;              // came while a batch ran, or KV moved
+    std::uint64_t epoch = 0;                           // of the newest assignment taken up
+    base::SharedValue<RememberedPlacement> placement;  // of that one
     std::int32_t pipeline_groups = 1;
     std::map<WorkerId, std::string> unreached;  // peers, and where they were looked for
 
@@ -318,6 +322,20 @@ struct Worker::Impl {
     double prompts_turn_s = 0;       // prompt rows go before decodes for this long
     RoundTrip round_trip;
     TimePoint wake_at;  // the wake-up that was asked for
+
+    // These are for times without a coordinator (core/worker/holding.cc).
+    // Assignments up to this one were of earlier coordinators, who hear no answer any more.
+    std::uint64_t epoch_before = 0;
+    std::optional<TimePoint> alone_since;       // no coordinator is there
+    std::map<WorkerId, TimePoint> links_broke;  // the last time, by peer
+    void on(const CoordinatorLost& event, std::vector<WorkerAction>& actions);
+    void on(const CoordinatorFound& event, std::vector<WorkerAction>& actions);
+    void give_up_waiting(std::vector<WorkerAction>& actions);
+    // Says whether a link to a stage beside ours broke since the sequence began.
+    bool may_lack_rows(const Sequence& sequence) const;
+    // Remembers the tokens as drawn here, as far back as a coordinator may have to ask for them.
+    static void note_tokens(Sequence& sequence, std::span<const ProducedToken> tokens);
+    Holding holding() const;
 
     void on(const WorkerTick& event, std::vector<WorkerAction>& actions);
     void on(const MessageArrived& event, std::vector<WorkerAction>& actions);

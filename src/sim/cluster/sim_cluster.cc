@@ -106,6 +106,8 @@ void SimCluster::arrive(SimMessage message) {
         return tell(core::FromWorker{machine.id, std::move(*said)});
     }
     std::uint64_t incarnation = message.incarnation;
+    // A connection ends with the coordinator that it was to.
+    if (message.from == spec::kCoordinator && message.reign != machine.reign) return;
     auto& content = std::get<core::WorkerMessage>(message.content);
     if (message.from != spec::kCoordinator) {
         if (!driver_.takes(machine, message)) return;
@@ -134,6 +136,7 @@ void SimCluster::carry_out(core::SendToWorker action) {
     driver_.sends(machine, action.message);
     carrier_.send({machine.id,
                    machine.session,
+                   coordinator_deaths_,
                    std::move(action.message),
                    spec::kCoordinator,
                    machine.vertex,
@@ -195,7 +198,7 @@ void SimCluster::carry_out(SimMachine& machine, core::SendToPeer action) {
         input.payload.first_row = row;
         row += input.payload.rows;
     }
-    carrier_.send({to.id, to.incarnation, core::WorkerMessage{std::move(action.inputs)},
+    carrier_.send({to.id, to.incarnation, to.reign, core::WorkerMessage{std::move(action.inputs)},
                    machine.vertex, to.vertex, std::move(payload)});
 }
 
@@ -203,6 +206,7 @@ void SimCluster::carry_out(SimMachine& machine, core::SendToCoordinator action) 
     if (!driver_.says(machine, action.message)) return;
     carrier_.send({machine.id,
                    machine.incarnation,
+                   machine.reign,
                    std::move(action.message),
                    machine.vertex,
                    spec::kCoordinator,
@@ -230,8 +234,8 @@ void SimCluster::end_export(SimMachine& machine, const core::ExportKv& action, R
         driver_.check("pages of KV were written while they were sent");
     }
     const SimMachine& to = *machines_[action.to.value];
-    carrier_.send({to.id, to.incarnation, core::WorkerMessage{action.message}, machine.vertex,
-                   to.vertex, std::move(content)});
+    carrier_.send({to.id, to.incarnation, to.reign, core::WorkerMessage{action.message},
+                   machine.vertex, to.vertex, std::move(content)});
     tell(machine, machine.incarnation, core::KvExported{action.transfer});
 }
 

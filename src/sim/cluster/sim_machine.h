@@ -22,7 +22,8 @@ struct SimMachine {
     std::uint64_t incarnation = 0;         // of its worker; rises with each start
     std::unique_ptr<core::Worker> worker;  // null: it is down
     core::BatchFinished running;           // of this incarnation: what its batch will have given
-    bool welcome = false;                  // the coordinator has let this incarnation in
+    bool welcome = false;                  // a coordinator has let this incarnation in,
+    std::uint64_t reign = 0;               // the one after so many others
     int pauses = 0;                        // above 0 it stands still,
     std::vector<std::function<void()>> inbox;  // and keeps what comes meanwhile
 

@@ -36,6 +36,7 @@ FaultyCluster::FaultyCluster(const FaultyClusterConfig& config, Plan plan,
       cluster_({config.coordinator, config.worker, kPlanSeconds, config.draft_s,
                 config.check_invariants},
                clock_, compute_, carrier_, *this),
+      gateway_(base::hash_pair(config.fault_seed, 0x6a7eU)),
       drafts_(config.coordinator.n_layers, config.vocab, config.draft_right),
       choices_(base::hash_pair(config.fault_seed, 0x30feU)),
       lies_(base::hash_pair(config.fault_seed, 0x11e5U)) {
@@ -61,8 +62,13 @@ core::RequestId FaultyCluster::submit(core::Request request, std::int32_t poison
     drafts_.begin(request);
     if (watch_ != nullptr) watch_->submitted(now(), request);
     const core::RequestId id = request.id;
+    if (config_.gateway) at_gateway_.emplace(id, request);
     if (!cluster_.coordinator_up()) {
         probes_.hit(Probe::submitted_to_nobody);
+        if (config_.gateway) {
+            wait_at_gateway(kept);
+            return id;
+        }
         cut_off(id, kept);
         return id;
     }
@@ -71,11 +77,12 @@ core::RequestId FaultyCluster::submit(core::Request request, std::int32_t poison
 }
 
 void FaultyCluster::cancel(core::RequestId id) {
-    const Outcome& outcome = outcomes_.at(id);
+    Outcome& outcome = outcomes_.at(id);
     if (!outcome.ended) {
         probes_.hit(outcome.pipelines.empty() ? Probe::cancelled_while_waiting
                                               : Probe::cancelled_while_running);
         if (watch_ != nullptr) watch_->cancelled(now(), id);
+        if (outcome.waits) return on(core::FinishRequest{id, core::FinishReason::cancelled});
     }
     cluster_.tell(core::Ended{id, core::FinishReason::cancelled});
 }
@@ -128,6 +135,8 @@ void FaultCounts::add(const FaultCounts& other) {
     cut_off += other.cut_off;
     failovers += other.failovers;
     recomputed_tokens += other.recomputed_tokens;
+    handed_over += other.handed_over;
+    adopted += other.adopted;
     moves.add(other.moves);
 }
 

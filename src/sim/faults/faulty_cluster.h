@@ -51,6 +51,9 @@ struct FaultyClusterConfig {
     // Rows for a worker reach it also when it has been restarted since (it listens at the same
     // address again).
     bool peers_keep_address = false;
+    // Clients are at a gateway, which outlives coordinators: it keeps their requests and what they
+    // have got, and hands these to the next one. Without it they are cut off.
+    bool gateway = false;
     // Called with the first broken rule; the cluster then stands still. Without it: CHECK.
     std::function<void(const std::string&)> on_broken = {};
 };
@@ -67,7 +70,9 @@ struct Outcome {
     bool accepted = false;
     bool ended = false;
     bool rejected = false;
-    bool cut_off = false;  // ended by the death of the coordinator, or found none
+    bool cut_off = false;            // ended by the death of the coordinator, or found none
+    bool waits = false;              // at the gateway, for a coordinator
+    std::uint32_t coordinators = 0;  // to which the gateway gave it, after the first
     core::FinishReason reason = core::FinishReason::error;
     core::FailureCause cause = core::FailureCause::none;  // of an accepted request
     std::string error;
@@ -105,6 +110,8 @@ struct FaultCounts {
     std::int64_t cut_off = 0;  // requests that ended with the coordinator, or found none
     std::int64_t failovers = 0;
     std::int64_t recomputed_tokens = 0;  // of requests that were computed anew
+    std::int64_t handed_over = 0;        // requests that a gateway gave another coordinator,
+    std::int64_t adopted = 0;            // and that went on where they ran
     MoveCounts moves;
     void add(const FaultCounts& other);
 };
@@ -231,6 +238,13 @@ class FaultyCluster final : private ClusterDriver {
     void refuse(core::WorkerId id, std::uint64_t incarnation);
     void lose_silent();
     void cut_off(core::RequestId id, Outcome& outcome);
+    bool keeps_for_next() const { return config_.worker.coordinator_wait.ns > 0; }
+
+    // what the gateway does (faulty_cluster_gateway.cc)
+    void wait_at_gateway(Outcome& outcome);
+    void hand_over_later(core::RequestId id);
+    void hand_over(core::RequestId id, Outcome& outcome);
+    void note_adopted(const core::RequestRouted& action, Outcome& outcome);
     void lose_coordinator(core::WorkerId id, std::uint64_t incarnation);
     void begin(const Fault& fault);
     void end(const Fault& fault);
@@ -283,7 +297,9 @@ class FaultyCluster final : private ClusterDriver {
     SimCluster cluster_;
     std::int32_t coordinator_kills_ = 0;  // faults that keep it down
     std::optional<core::RememberedPlacement> remembered_;
-    std::uint64_t first_request_ = 1;  // of this life
+    std::uint64_t first_request_ = 1;                      // of this life
+    std::map<core::RequestId, core::Request> at_gateway_;  // that are open
+    base::Random gateway_;                                 // when it hands requests over
     ToyDrafts drafts_;
     std::map<core::RequestId, Outcome> outcomes_;
     std::function<void(const std::string&)> trace_;

@@ -69,6 +69,7 @@ void FaultyCluster::sends(SimMachine& to, const core::WorkerMessage& message) {
 }
 
 bool FaultyCluster::says(SimMachine& machine, core::CoordinatorMessage& message) {
+    if (ours(machine).alone) return false;  // nobody is there
     if (ours(machine).lies == 0) return true;
     std::optional<core::CoordinatorMessage> said = twist(ours(machine), std::move(message));
     if (!said.has_value()) return false;
@@ -114,6 +115,7 @@ void FaultyCluster::on(const core::RejectRequest& action) {
     if (watch_ != nullptr) watch_->rejected(now(), action);
     if (outcome.ended || outcome.accepted) return check("rejected after acceptance");
     outcome.ended = outcome.rejected = true;
+    at_gateway_.erase(action.id);
     outcome.error = action.message;
     outcome.ended_at = now();
     static constexpr Probe kProbeOf[] = {Probe::rejected_too_long, Probe::rejected_queue_full,
@@ -215,6 +217,8 @@ void FaultyCluster::on(const core::FinishRequest& action) {
         return check("a request ended before its choices");
     }
     outcome.ended = true;
+    outcome.waits = false;
+    at_gateway_.erase(action.id);
     outcome.reason = action.reason;
     outcome.cause = action.cause;
     outcome.error = action.error;

@@ -41,7 +41,12 @@ void FaultyCluster::kill_coordinator(double told_after_s) {
     moves_.forget();
     lost_since_placement_ = true;
     for (auto& [id, outcome] : outcomes_) {
-        if (!outcome.ended) cut_off(id, outcome);
+        if (outcome.ended) continue;
+        if (config_.gateway) {
+            wait_at_gateway(outcome);
+        } else {
+            cut_off(id, outcome);
+        }
     }
     for (auto& [id, machine] : machines_) {
         machine->session = 0;
@@ -72,18 +77,26 @@ void FaultyCluster::start_coordinator() {
     next_request_ = core::first_request((now() - core::TimePoint{}).ns / 1000).value;
     first_request_ = next_request_;
     if (trace_) trace("c", "starts again");
+    for (const auto& [id, outcome] : outcomes_) {
+        if (outcome.waits) hand_over_later(id);
+    }
 }
 
-// The worker hears that the link is down: all that it has it had for the one that is gone.
+// The worker hears that the link is down. All that it has it had for the one that is gone: it keeps
+// that for the next, or starts again.
 void FaultyCluster::lose_coordinator(core::WorkerId id, std::uint64_t incarnation) {
     Machine& machine = *machines_.at(id);
-    if (!machine.alive() || machine.incarnation != incarnation) return;  // it knows, or has died
+    if (!machine.alive() || machine.incarnation != incarnation || machine.alone) return;
+    if (machine.reign == cluster_.coordinator_deaths()) return;  // it knows the next one
     if (machine.pauses > 0) {
         return after(kNoticeAgainSeconds,
                      [this, id, incarnation] { lose_coordinator(id, incarnation); });
     }
     probes_.hit(Probe::coordinator_missed);
-    start_again(machine);
+    if (!keeps_for_next()) return start_again(machine);
+    machine.alone = true;
+    worker_event(id, incarnation, core::CoordinatorLost{});
+    hello(id, incarnation);
 }
 
 void FaultyCluster::start_again(Machine& machine) {

@@ -47,6 +47,7 @@ void FaultyCluster::rejoin(core::WorkerId id) {
 }
 
 void FaultyCluster::stop(Machine& machine) {
+    machine.alone = false;
     cluster_.stop(machine);
 }
 
@@ -95,6 +96,7 @@ void FaultyCluster::join(Machine& machine) {
     machine.last_heard = now();
     machine.epoch_sent = 0;
     machine.welcome = true;
+    machine.reign = cluster_.coordinator_deaths();
     core::WorkerJoined joined;
     joined.worker = machine.id;
     joined.incarnation = machine.incarnation;
@@ -110,6 +112,10 @@ void FaultyCluster::join(Machine& machine) {
     link(spec::kCoordinator, vertex(machine.id));
     link(vertex(machine.id), spec::kCoordinator);
     machine.last_hello = joined;
+    if (std::exchange(machine.alone, false)) {
+        joined.holding = machine.worker->holding();
+        worker_event(machine.id, machine.incarnation, core::CoordinatorFound{});
+    }
     cluster_.tell(joined);
     // It may know of a drain that was called off while the machine was away.
     if (machine.drains + machine.removes == 0) {
@@ -144,6 +150,15 @@ void FaultyCluster::end_session(core::WorkerId id, std::uint64_t incarnation,
 bool FaultyCluster::hears(SimMachine& from, const SimMessage& message) {
     Machine& machine = ours(from);
     const std::uint64_t incarnation = message.incarnation;
+    if (message.reign != cluster_.coordinator_deaths() && keeps_for_next()) {
+        // It was said to a coordinator that is gone, by one that may not know that yet.
+        if (machine.alive() && machine.incarnation == incarnation && !machine.alone &&
+            machine.reign == message.reign) {
+            probes_.hit(Probe::coordinator_back_before_it_was_missed);
+            lose_coordinator(machine.id, incarnation);
+        }
+        return false;
+    }
     if (machine.session != incarnation) {
         probes_.hit(Probe::old_incarnation_refused);
         if (cluster_.coordinator_deaths() > 0 && machine.incarnation == incarnation) {

@@ -164,6 +164,7 @@ void FaultyCluster::tell_lie(Machine& machine) {
     }
     carrier_.send({machine.id,
                    machine.incarnation,
+                   machine.reign,
                    std::move(lie),
                    vertex(machine.id),
                    spec::kCoordinator,

@@ -15,7 +15,8 @@ constexpr double kDownSeconds = 2.5;  // heartbeats, and a grace (node/worker_se
 constexpr double kRestartSeconds = 0.2;
 
 struct FaultyCluster::Machine : SimMachine {
-    int kills = 0;  // faults that keep it down
+    bool alone = false;  // its worker keeps what it has for the next coordinator
+    int kills = 0;       // faults that keep it down
     int slows = 0;
     int drains = 0;             // faults that want it emptied,
     int removes = 0;            // and dismissed

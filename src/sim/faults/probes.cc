@@ -117,6 +117,7 @@ constexpr std::array<const char*, kProbes> kNames{
     "a liar was cut off",
     "a worker died of a request",
     "a request ended that workers died of",
+    "a request went on where it ran under another coordinator",
 };
 static_assert(kNames.back() != nullptr, "each probe has a name");
 

@@ -123,6 +123,7 @@ enum class Probe {
     liar_cut_off,
     killed_by_poison,
     error_poison,
+    adopted,
     count_  // how many there are
 };
 constexpr std::size_t kProbes = static_cast<std::size_t>(Probe::count_);

@@ -235,6 +235,20 @@ void draw_deaths(Random& random, FuzzCase& c) {
                      [](const Fault& x, const Fault& y) { return x.at_us < y.at_us; });
 }
 
+// In most of these the clients are at a gateway, which outlives coordinators, and in most of these
+// again workers keep what they have for the next one.
+void draw_gateways(Random& random, FuzzCase& c) {
+    const bool deaths = std::any_of(c.faults.begin(), c.faults.end(), [](const Fault& fault) {
+        return fault.kind == FaultKind::kill_coordinator;
+    });
+    if (!deaths || !random.chance(0.8)) return;
+    c.cluster.gateway = true;
+    c.cluster.coordinator.claim_wait = some_ms(random, {300, 2000, 5000});
+    if (random.chance(0.9)) {
+        c.cluster.worker.coordinator_wait = some_ms(random, {500, 5000, 30000, 30000});
+    }
+}
+
 // In some a worker lies, or several do.
 void draw_lies(Random& random, FuzzCase& c) {
     if (!random.chance(0.25)) return;
@@ -428,6 +442,8 @@ FuzzCase draw_case(std::uint64_t seed) {
     draw_clients(clients, c);
     Random roles(base::hash_pair(seed, 0x401e5U));
     draw_roles(roles, c);
+    Random gateways(base::hash_pair(seed, 0x6a7eU));
+    draw_gateways(gateways, c);
     c.calm_s = calm_bound(c);
     return c;
 }

@@ -1,0 +1,224 @@
+// The coordinator dies and another takes over while requests decode: what workers still hold whole
+// goes on where it ran, without one token computed twice, and all else is computed anew with the
+// same tokens.
+//
+// In the matrix each message that is sent after the death is lost, comes twice or comes late, and
+// each worker is killed as it goes out. A failure names its case.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/effort.h"
+#include "sim/faults/faulty_cluster.h"
+#include "sim/faults/toy_model.h"
+#include "sim/flat_cost.h"
+
+namespace helix::sim::takeover_test {
+namespace {
+
+constexpr std::int32_t kLayers = 4;
+constexpr std::int32_t kVocab = 200;
+constexpr std::int32_t kWorkers = 4;  // two chains of two
+constexpr std::int32_t kRequests = 6;
+constexpr spec::LayerRange kHeld[kWorkers] = {{0, 2}, {2, 4}, {0, 2}, {2, 4}};
+constexpr double kDownSeconds = 0.5;
+
+core::CoordinatorEvent plan(const core::PlanCluster& question) {
+    core::Planned planned;
+    planned.plan = question.plan;
+    bool first = false;
+    bool second = false;
+    for (const core::WorkerId id : question.workers) {
+        planned.placement.layers.push_back(kHeld[id.value]);
+        (kHeld[id.value].begin == 0 ? first : second) = true;
+    }
+    if (!first || !second) return core::NotPlanned{question.plan, "a layer has no holder"};
+    const auto n = static_cast<std::int32_t>(question.workers.size());
+    for (std::int32_t i = 0; i < n; ++i) {
+        const bool begins = planned.placement.layers[static_cast<std::size_t>(i)].begin == 0;
+        planned.flows.push_back(begins ? spec::LinkFlow{spec::kCoordinator, i, 10}
+                                       : spec::LinkFlow{i, spec::kCoordinator, 10});
+        for (std::int32_t j = 0; j < n; ++j) {
+            const auto& to = planned.placement.layers[static_cast<std::size_t>(j)];
+            if (begins && to.begin == 2) planned.flows.push_back({i, j, 5});
+        }
+    }
+    return planned;
+}
+
+FaultyClusterConfig config() {
+    FaultyClusterConfig config;
+    core::CoordinatorConfig& c = config.coordinator;
+    c.n_layers = config.worker.n_layers = kLayers;
+    c.block_size = config.worker.block_size = 4;
+    c.context_length = 256;
+    c.vocab_size = config.vocab = kVocab;
+    c.settle = base::from_ms(50);
+    c.lost_rows_timeout = base::from_seconds(1);
+    c.assign_repeat = base::from_seconds(1);
+    c.claim_wait = base::from_seconds(2);
+    config.worker.report_interval = base::from_ms(200);
+    config.worker.coordinator_wait = base::from_seconds(20);
+    config.link_latency_s = 0.002;
+    config.load_s = 0.1;
+    config.fault_seed = 1;
+    config.gateway = true;
+    return config;
+}
+
+core::Request request_of(std::int32_t i) {
+    core::Request request;
+    for (core::Token token = 3; token < 17; ++token)
+        request.prompt.push_back((token * 7 + i) % kVocab);
+    request.max_tokens = 200;
+    request.sampling.seed = static_cast<std::uint64_t>(11 + i);
+    return request;
+}
+
+// The numbers are those of the messages since the death.
+struct Case {
+    std::int64_t lost = 0;
+    std::int64_t twice = 0;
+    std::int64_t late = 0;
+    std::int64_t kill_at = 0;
+    std::int32_t killed = 0;
+
+    std::string text() const {
+        std::string text;
+        if (lost > 0) text += "message " + std::to_string(lost) + " lost ";
+        if (twice > 0) text += "message " + std::to_string(twice) + " twice ";
+        if (late > 0) text += "message " + std::to_string(late) + " late ";
+        if (kill_at > 0)
+            text += "w" + std::to_string(killed) + " killed at message " + std::to_string(kill_at);
+        return text;
+    }
+};
+
+struct Result {
+    std::string broken;
+    FaultCounts counts;
+    std::int64_t letters = 0;  // until all were handed over, and a little after
+};
+
+Fault fault_of(FaultKind kind, std::int32_t a, double amount, double seconds) {
+    Fault fault;
+    fault.kind = kind;
+    fault.a = a;
+    fault.amount = amount;
+    fault.for_us = static_cast<std::int64_t>(seconds * 1e6);
+    return fault;
+}
+
+Result take_over(const FaultyClusterConfig& given, const Case& which,
+                 std::vector<Fault> beside = {}) {
+    constexpr std::int64_t kAfter = 60;
+    Result result;
+    FaultyClusterConfig how = given;
+    how.on_broken = [&](const std::string& what) { result.broken = what; };
+    const FlatCost cost(0.001, 0.1, 0.1);
+    FaultyCluster world(how, plan, cost);
+    spec::NodeSpec node;
+    for (int i = 0; i < kWorkers; ++i) {
+        node.name = "w" + std::to_string(i);
+        world.add_worker(node, 2000);
+    }
+    world.run_for(1);
+    std::map<core::RequestId, core::Request> asked;
+    for (std::int32_t i = 0; i < kRequests; ++i) {
+        asked.emplace(world.submit(request_of(i)), request_of(i));
+    }
+    world.run_for(0.3);
+    std::int64_t last = 0;
+    world.set_postman([&](const Letter& letter) {
+        const bool over = world.counts().handed_over == kRequests;
+        if (!over || letter.number < last + kAfter) result.letters = letter.number;
+        if (!over) last = letter.number;
+        if (letter.number == which.kill_at) {
+            world.run_faults({fault_of(FaultKind::kill, which.killed, 0.03, 1)});
+        }
+        Fate fate;
+        fate.lost = letter.number == which.lost;
+        fate.twice = letter.number == which.twice;
+        if (letter.number == which.late) fate.late_s = 0.7;
+        return fate;
+    });
+    beside.insert(beside.begin(),
+                  fault_of(FaultKind::kill_coordinator, spec::kCoordinator, 0.1, kDownSeconds));
+    world.run_faults(beside);
+    if (!world.run_until_idle(120) && result.broken.empty()) result.broken = "not all ended";
+    world.calm();
+    world.run_for(5);
+    if (result.broken.empty()) result.broken = world.leak();
+    for (const auto& [id, request] : asked) {
+        const Outcome& outcome = world.outcomes().at(id);
+        const auto right = toy_generate(request.prompt, request.max_tokens, kLayers,
+                                        spec::member_seed(request.sampling.seed, 0), kVocab);
+        if (result.broken.empty() && outcome.tokens != right) result.broken = "wrong tokens";
+    }
+    result.counts = world.counts();
+    return result;
+}
+
+TEST(Takeover, EveryRequestGoesOnWhereItRanAndNothingIsComputedTwice) {
+    const Result result = take_over(config(), {});
+    EXPECT_EQ(result.broken, "");
+    EXPECT_EQ(result.counts.handed_over, kRequests);
+    EXPECT_EQ(result.counts.adopted, kRequests);
+    EXPECT_EQ(result.counts.recomputed_tokens, 0);
+    EXPECT_EQ(result.counts.cut_off, 0);
+}
+
+TEST(Takeover, WorkersThatKeepNothingComputeAnew) {
+    FaultyClusterConfig forgetful = config();
+    forgetful.worker.coordinator_wait = {};
+    const Result result = take_over(forgetful, {});
+    EXPECT_EQ(result.broken, "");
+    EXPECT_EQ(result.counts.adopted, 0);
+    EXPECT_GT(result.counts.recomputed_tokens, 0);
+}
+
+TEST(Takeover, WhatAWorkerHeldThatDiesWithTheCoordinatorIsComputedAnew) {
+    const Result result = take_over(config(), {}, {fault_of(FaultKind::kill, 1, 0.05, 0.2)});
+    EXPECT_EQ(result.broken, "");
+    EXPECT_LT(result.counts.adopted, kRequests);
+    EXPECT_GT(result.counts.recomputed_tokens, 0);
+}
+
+TEST(Takeover, ACoordinatorThatDiesWhileItTakesOverIsFollowedByAnother) {
+    Fault second = fault_of(FaultKind::kill_coordinator, spec::kCoordinator, 0.1, kDownSeconds);
+    for (const std::int64_t at_us : {550'000, 700'000, 900'000, 1'200'000}) {
+        second.at_us = at_us;
+        const Result result = take_over(config(), {}, {second});
+        EXPECT_EQ(result.broken, "") << at_us;
+        EXPECT_EQ(result.counts.recomputed_tokens, 0) << at_us;
+    }
+}
+
+TEST(Takeover, WhateverMessageIsLostDoubledOrLateTheTokensAreTheSame) {
+    const std::int64_t letters = take_over(config(), {}).letters;
+    EXPECT_GT(letters, 100);
+    const auto stride = static_cast<std::int64_t>(kSweepStride) * (whole_sweeps() ? 1 : 7);
+    for (std::int64_t at = 1; at <= letters; at += stride) {
+        for (const Case& which : {Case{.lost = at}, Case{.twice = at}, Case{.late = at}}) {
+            ASSERT_EQ(take_over(config(), which).broken, "") << which.text();
+        }
+    }
+}
+
+TEST(Takeover, WhicheverWorkerDiesWheneverTheTokensAreTheSame) {
+    const std::int64_t letters = take_over(config(), {}).letters;
+    const auto stride = static_cast<std::int64_t>(kSweepStride) * (whole_sweeps() ? 1 : 17);
+    for (std::int64_t at = 1; at <= letters; at += stride) {
+        for (std::int32_t worker = 0; worker < kWorkers; ++worker) {
+            const Case which{.kill_at = at, .killed = worker};
+            ASSERT_EQ(take_over(config(), which).broken, "") << which.text();
+        }
+    }
+}
+
+}  // namespace
+}  // namespace helix::sim::takeover_test
