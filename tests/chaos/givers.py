@@ -7,17 +7,20 @@ A coordinator and four workers, each with a cache of its own and with the whole 
 the first has it all, and the others, whose caches are cold, fetch from it; in the cold cases all caches are, and the one that
 is furthest is taken. In the midst of that the giver gets SIGKILL, or SIGSTOP. The others must come to hold the
 model without it, with the bytes that it has when nothing happens. Then a giver that was stopped goes on, and one that was
-killed is started again with what its cache has by then; and all four answer, to the letter, as a single machine does.
+killed is started again with what its cache has by then; and all four answer, to the letter, as a single machine does. Nothing
+is removed from a cache that a worker uses, and all from that of one that was killed.
 Ends with 1 otherwise. Standard library only.
 """
 import argparse
 import asyncio
 import collections
 import filecmp
+import json
 import pathlib
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -171,6 +174,32 @@ async def start_again(cluster, name, args):
         raise Failure(f"{name} was to find all in its cache: {line}")
 
 
+def listed(cluster, name):
+    """What helix model list says of the worker's cache."""
+    said = subprocess.run([cluster.helix, "model", "list", "--received", "--json", "--cache", str(cluster.cache(name))],
+                          check=True, stdout=subprocess.PIPE).stdout
+    return [(model["bytes"] == model["model_bytes"], model["in_use"]) for model in json.loads(said)]
+
+
+def remove_unused(cluster, name):
+    subprocess.run([cluster.helix, "model", "rm", "--received", "--cache", str(cluster.cache(name))], check=True,
+                   stdout=subprocess.DEVNULL)
+
+
+def check_removing(cluster, name, reference):
+    """What a worker that runs uses stays; what one that was killed has left goes."""
+    if listed(cluster, name) != [(True, True)]:
+        raise Failure(f"{name} uses the whole model, but helix model list says {listed(cluster, name)}")
+    remove_unused(cluster, name)
+    check_bytes(cluster, [name], reference.tensors)
+    cluster.signal(name, signal.SIGKILL)
+    if listed(cluster, name) != [(True, False)]:
+        raise Failure(f"{name} was killed, but helix model list says {listed(cluster, name)}")
+    remove_unused(cluster, name)
+    if listed(cluster, name) or cluster.tensors(name):
+        raise Failure(f"{name} was killed, and its cache still has {len(cluster.tensors(name))} tensors")
+
+
 async def run_case(case, args, model, folder, expected, reference):
     folder.mkdir()
     cluster = Replicas(args, model, folder)
@@ -199,6 +228,7 @@ async def run_case(case, args, model, folder, expected, reference):
         check_bytes(cluster, cluster.names, reference.tensors)
         asked = await ask_all(cluster, expected, set(cluster.names), args.limit)
         await start_again(cluster, sorted(rest)[0], args)
+        check_removing(cluster, sorted(rest)[1], reference)
         lines = [line for name in sorted(rest) for line in re.findall(r"was asked for .*", cluster.log(name))]
         print(f"{case.start} {case.how}: {giver} was hurt when the others had {sorted(had.values())} of {len(reference.tensors)} "
               f"tensors; {len(lines)} fetches were told that it did not give; {asked} answers right", flush=True)
