@@ -2,6 +2,7 @@
 
 #include "api/pairing.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <map>
