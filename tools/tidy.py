@@ -6,11 +6,10 @@ headers, which are then read once. Those that are compiled alone are kept from t
 A bunch that is refused is halved until it is clean or a single file, and only single files are
 reported: two files may well use one name for different things of their own, which is no fault. A file
 is skipped when neither it, nor any header of ours, nor the configuration changed since it last passed
-(stamps in the build folder).
-
-    tools/tidy.py BUILD_DIR
+(stamps in the build folder, or in HELIX_TIDY_STAMPS).
 """
 
+import argparse
 import collections
 import concurrent.futures
 import hashlib
@@ -85,9 +84,11 @@ def check(bunch, flags, passed):
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit("usage: tools/tidy.py BUILD_DIR")
-    build = sys.argv[1]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", metavar="BUILD_DIR", help="a configured build, with compile_commands.json")
+    build = parser.parse_args().build
+    if not os.path.isfile(os.path.join(build, "compile_commands.json")):
+        parser.error(f"{build} has no compile_commands.json; configure it")
     stamps = os.environ.get("HELIX_TIDY_STAMPS", os.path.join(build, "tidy"))
     os.makedirs(stamps, exist_ok=True)
     shared = hashlib.sha256()

@@ -14,6 +14,7 @@
 #include "api/error.h"
 #include "api/handlers.h"
 #include "api/pairing.h"
+#include "base/hex.h"
 #include "base/log.h"
 #include "net/key.h"
 #include "spec/bounded_json.h"
@@ -105,7 +106,7 @@ ApiError refused_by(const Pairing& pairing, Pairing::Refusal refused, base::Time
 std::optional<std::string> hex_field(const Json& body, const char* name, std::size_t bytes) {
     const auto found = body.find(name);
     if (found == body.end() || !found->is_string()) return {};
-    return net::from_hex(found->get_ref<const std::string&>(), bytes);
+    return base::from_hex(found->get_ref<const std::string&>(), bytes);
 }
 
 ApiError no_hex(const char* name, std::size_t bytes) {
@@ -202,8 +203,8 @@ void finish_pairing(ApiContext& context, const Exchange& exchange, Words) {
              exchange->request().peer);
     const nlohmann::json inner = {{"public_key", desk->public_key}};
     context.respond(*exchange,
-                    json_response({{"confirmation", net::to_hex(proved.session->confirmation())},
-                                   {"sealed", net::to_hex(proved.session->seal(inner.dump()))}}));
+                    json_response({{"confirmation", base::to_hex(proved.session->confirmation())},
+                                   {"sealed", base::to_hex(proved.session->seal(inner.dump()))}}));
 }
 
 }  // namespace helix::api::handle

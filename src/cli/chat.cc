@@ -17,11 +17,16 @@
 #include <fmt/ranges.h>
 
 #include "base/escape.h"
+#include "base/hex.h"
 #include "cli/chat_client.h"
 #include "cli/command.h"
 #include "cli/local_server.h"
 #include "cli/progress.h"
 #include "cli/pull_line.h"
+#include "hub/helix_server.h"
+#include "model/gguf_image.h"
+#include "model/manifest.h"
+#include "model/weight_source.h"
 #include "view/draw/terminal.h"
 
 namespace helix::cli {
@@ -278,6 +283,27 @@ bool is_served(const ServerArguments& at, const std::string& model) {
     return false;
 }
 
+// The name by which a server that runs there serves the model of this file or folder; "": it does
+// not. Only a file as long as what it serves is read, whose content is then the same or not.
+std::string name_served(const ServerArguments& at, const std::string& path) {
+    auto server = ServerClient::connect(at);
+    if (!server.ok()) return "";
+    const auto answer = server->ask("GET", "/helix/models");
+    if (!answer.ok()) return "";
+    const auto offers = hub::read_offers(answer->dump(), at.url);
+    if (!offers.ok() || offers->empty()) return "";
+    const auto weights = model::open_weights(path, {});
+    if (!weights.ok()) return "";  // who is to serve it says why
+    const std::uint64_t bytes = model::GgufImage(*weights).bytes();
+    for (const hub::OfferedModel& offer : *offers) {
+        const auto hash = base::hash_from_hex(offer.hash);
+        if (offer.bytes == bytes && hash && model::check_model(**weights, *hash).ok()) {
+            return offer.name;
+        }
+    }
+    return "";
+}
+
 // With --server no model need be named: words that are no model of it begin the question.
 void tell_model_from_question(ChatArguments& a) {
     const bool has_spaces = a.model.find_first_of(" \t\n") != std::string::npos;
@@ -305,6 +331,13 @@ base::Result<std::unique_ptr<LocalServer>> find_server(ChatArguments& a) {
     if (a.model.empty()) return base::invalid("which MODEL? Or name a server with --server");
     const std::string name = a.model;
     TRY_VOID(resolve_model(a.model));
+    if (a.serve.empty()) {
+        a.settings.model = name_served({kUsualServer, {}}, a.model);
+        if (!a.settings.model.empty()) {
+            a.server.url = kUsualServer;
+            return std::unique_ptr<LocalServer>();
+        }
+    }
     std::vector<std::string> arguments{a.model};
     if (name != a.model) arguments.insert(arguments.end(), {"--name", name});
     arguments.insert(arguments.end(), a.serve.begin(), a.serve.end());
@@ -348,7 +381,8 @@ void add_run(App& app) {
     run->add_option(
         "model", a->model,
         "a GGUF file, a folder, OWNER/REPO:TAG of a hub, which is pulled when it is not "
-        "there, or the name of a model that a server at 127.0.0.1:8080 has");
+        "there, or the name of a model that a server at 127.0.0.1:8080 has; if one there serves "
+        "the same file, it answers");
     run->add_option(
         "question", a->question,
         "answered once, with what comes from standard input behind it [a conversation]");

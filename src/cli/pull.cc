@@ -1,6 +1,7 @@
-// helix pull NAME · helix model list · helix model rm NAME
+// helix pull NAME · helix model list [--received] · helix model rm NAME | --received
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
@@ -11,6 +12,8 @@
 #include "cli/pull_line.h"
 #include "hub/cache.h"
 #include "hub/model_name.h"
+#include "node/cache_room.h"
+#include "node/tensor_cache.h"
 #include "spec/units.h"
 
 namespace helix::cli {
@@ -105,7 +108,68 @@ base::Status list_models(bool json) {
     return base::Ok{};
 }
 
+// What workers of this user received of models, and keep.
+struct ReceivedArguments {
+    bool wanted = false;
+    std::string cache = "~";
+
+    void add_to(CLI::App& command, const char* text) {
+        command.add_flag("--received", wanted, text);
+        command
+            .add_option("--cache", cache,
+                        "the folder of received weights, as 'helix worker' has it [~/.cache/helix]")
+            ->needs("--received");
+    }
+    base::Result<node::TensorCache> open() const {
+        const std::filesystem::path folder =
+            cache == "~" ? node::default_cache_dir() : std::filesystem::path(cache);
+        std::error_code error;
+        if (std::filesystem::is_directory(folder, error)) return node::TensorCache(folder);
+        return base::Error{base::Errc::not_found,
+                           fmt::format("{}: there is no such folder, so no worker of this user has "
+                                       "received weights there",
+                                       folder.string())};
+    }
+};
+
+base::Status list_received(const ReceivedArguments& a, bool json) {
+    TRY(const node::TensorCache cache, a.open());
+    const std::vector<node::ReceivedModel> models = node::received_models(cache);
+    if (json) {
+        nlohmann::json out = nlohmann::json::array();
+        for (const node::ReceivedModel& model : models) {
+            out.push_back({{"name", model.name},
+                           {"hash", model.hash},
+                           {"bytes", model.bytes},
+                           {"model_bytes", model.model_bytes},
+                           {"in_use", model.in_use}});
+        }
+        print_json(out);
+        return base::Ok{};
+    }
+    std::uint64_t all = 0;
+    for (const node::TensorCache::File& file : cache.files()) all += file.bytes;
+    for (const node::ReceivedModel& model : models) {
+        const std::string line =
+            fmt::format("{:>8} of {:>8}  {}{}", size_text(model.bytes),
+                        size_text(model.model_bytes), model.name, model.in_use ? "  (in use)" : "");
+        std::fprintf(stdout, "%s\n", base::escaped(line).c_str());
+    }
+    std::fprintf(stdout, "%s of weights in %s\n", size_text(all).c_str(), cache.folder().c_str());
+    return base::Ok{};
+}
+
+base::Status remove_received(const ReceivedArguments& a) {
+    TRY(const node::TensorCache cache, a.open());
+    TRY(const std::uint64_t freed, node::remove_unused(cache));
+    std::fprintf(stdout, "%s: removed what no running worker uses, %s freed\n",
+                 base::escaped(cache.folder().string()).c_str(), size_text(freed).c_str());
+    return base::Ok{};
+}
+
 base::Status remove_model(const std::string& name) {
+    if (name.empty())
+        return base::invalid("which NAME? 'helix model list' shows them; or --received");
     TRY(const hub::Cache cache, open_cache());
     TRY(const std::uint64_t freed, cache.remove(name));
     std::fprintf(stdout, "%s: removed, %s freed\n", base::escaped(name).c_str(),
@@ -149,18 +213,34 @@ void add_pull(App& app) {
 void add_model_cache(CLI::App& model, App& app) {
     CLI::App* list = model.add_subcommand("list", "The models that were pulled, and their sizes");
     auto json = std::make_shared<bool>(false);
+    auto listed = std::make_shared<ReceivedArguments>();
     list->add_flag("--json", *json, "a JSON array instead of lines for people");
-    list->footer("Example:\n  helix model list");
-    list->callback([&app, json] { app.action = [json] { return list_models(*json); }; });
+    listed->add_to(*list, "instead those of which workers on this machine keep received weights");
+    list->footer("Examples:\n  helix model list\n  helix model list --received");
+    list->callback([&app, json, listed] {
+        app.action = [=] {
+            return listed->wanted ? list_received(*listed, *json) : list_models(*json);
+        };
+    });
 
     CLI::App* rm = model.add_subcommand("rm", "Removes a model that was pulled");
     auto name = std::make_shared<std::string>();
-    rm->add_option("NAME", *name,
-                   "as 'helix model list' shows it; OWNER/REPO removes all of a repository, what "
-                   "arrived of files that are not whole included")
-        ->required();
-    rm->footer("Example:\n  helix model rm Qwen/Qwen3-8B-GGUF:Q4_K_M");
-    rm->callback([&app, name] { app.action = [name] { return remove_model(*name); }; });
+    auto removed = std::make_shared<ReceivedArguments>();
+    CLI::Option* what = rm->add_option(
+        "NAME", *name,
+        "as 'helix model list' shows it; OWNER/REPO removes all of a repository, what arrived of "
+        "files that are not whole included");
+    removed->add_to(*rm, "instead all received weights of models that no running worker uses");
+    rm->get_option("--received")->excludes(what);
+    rm->footer(
+        "Examples:\n"
+        "  helix model rm Qwen/Qwen3-8B-GGUF:Q4_K_M\n"
+        "  helix model rm --received");
+    rm->callback([&app, name, removed] {
+        app.action = [=] {
+            return removed->wanted ? remove_received(*removed) : remove_model(*name);
+        };
+    });
 }
 
 }  // namespace helix::cli

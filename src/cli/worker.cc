@@ -19,6 +19,7 @@
 #include "cli/pairing_option.h"
 #include "cli/patience_option.h"
 #include "cli/role_option.h"
+#include "cli/size_option.h"
 #include "net/key.h"
 #include "net/open_files.h"
 #include "node/host_workers.h"
@@ -43,6 +44,7 @@ struct WorkerArguments {
     std::string model;
     model::WeightOptions weights;
     std::string cache = "~";
+    std::string cache_limit;
     BackendArguments backend;
 };
 
@@ -88,6 +90,14 @@ base::Status check_single(const BackendArguments& backend, const node::WorkerOpt
         "give it here with --key");
 }
 
+base::Status fill_cache_limit(const WorkerArguments& a, node::WorkerOptions& options) {
+    if (a.cache_limit.empty()) return base::Ok{};
+    if (a.cache == "none") return base::invalid("--cache-limit: there is no cache to limit");
+    TRY(const std::int64_t bytes, parse_size("--cache-limit", a.cache_limit));
+    options.cache_limit.bytes = static_cast<std::uint64_t>(bytes);
+    return base::Ok{};
+}
+
 constexpr std::size_t kLeastWorkerFiles = 128;
 
 base::Status run_worker(const WorkerArguments& arguments) {
@@ -107,6 +117,7 @@ base::Status run_worker(const WorkerArguments& arguments) {
         options.cache_dir = arguments.cache == "~" ? node::default_cache_dir()
                                                    : std::filesystem::path(arguments.cache);
     }
+    TRY_VOID(fill_cache_limit(arguments, options));
     std::string join = arguments.join;
     if (join.empty()) {
         TRY(join, choose_coordinator());
@@ -161,6 +172,10 @@ void add_weight_options(CLI::App& command, WorkerArguments& a) {
                        "of a folder of safetensors as --model: as the coordinator was told");
     command.add_option("--cache", a.cache,
                        "folder for received weights, or 'none' [~/.cache/helix]");
+    command.add_option("--cache-limit", a.cache_limit,
+                       "of weights in that folder: before more come those go that were not used "
+                       "for longest, never those of a model in use [a tenth of the disk stays "
+                       "free, at most 10 GB]");
 }
 
 }  // namespace

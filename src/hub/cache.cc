@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/file_lock.h"
 #include "hub/digest.h"
 #include "hub/disk.h"
 #include "spec/near_names.h"
@@ -233,9 +234,9 @@ std::vector<CachedModel> Cache::list() const {
 
 // A file of which nobody has the lock stays so only while we hold it ourselves.
 base::Result<std::uint64_t> Cache::remove_folder(const fs::path& folder) const {
-    std::vector<std::unique_ptr<FileLock>> held;
+    std::vector<std::unique_ptr<base::FileLock>> held;
     for (const fs::path& lock : entries_of(root_ / ".locks" / folder.filename())) {
-        TRY(std::unique_ptr<FileLock> taken, FileLock::try_take(lock));
+        TRY(std::unique_ptr<base::FileLock> taken, base::FileLock::try_take(lock));
         if (taken == nullptr) {
             return base::Error{base::Errc::unavailable,
                                folder.string() + ": is being pulled; end that first"};

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/hex.h"
 
 namespace helix::hub {
 namespace {
@@ -45,9 +46,7 @@ std::string Digest::hex() {
     std::array<unsigned char, EVP_MAX_MD_SIZE> raw = {};
     unsigned size = 0;
     CHECK(EVP_DigestFinal_ex(context_of(state_), raw.data(), &size) == 1);
-    std::string out;
-    for (unsigned i = 0; i < size; ++i) out += fmt::format("{:02x}", raw[i]);
-    return out;
+    return base::to_hex(std::as_bytes(std::span(raw)).first(size));
 }
 
 }  // namespace helix::hub

@@ -1,7 +1,6 @@
 #include "hub/disk.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -120,20 +119,6 @@ base::Status PartFile::finish(const fs::path& path) {
 
 void PartFile::remove() {
     ::unlink(path_.c_str());
-}
-
-base::Result<std::unique_ptr<FileLock>> FileLock::try_take(const fs::path& path) {
-    TRY_VOID(make_folder(path.parent_path()));
-    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (descriptor < 0) return system_error(path, "open");
-    std::unique_ptr<FileLock> lock(new FileLock(descriptor));
-    if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return lock;
-    if (errno == EWOULDBLOCK || errno == EINTR) return std::unique_ptr<FileLock>();
-    return system_error(path, "lock");
-}
-
-FileLock::~FileLock() {
-    ::close(descriptor_);
 }
 
 }  // namespace helix::hub

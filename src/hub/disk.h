@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "hub/digest.h"
 
-// Files that arrive bit by bit, and who may write them.
+// Files that arrive bit by bit.
 
 namespace helix::hub {
 
@@ -59,20 +59,6 @@ class PartFile {
     Disk disk_;
     int descriptor_ = -1;
     std::uint64_t bytes_ = 0;
-};
-
-// A lock among processes, which ends with its holder.
-class FileLock {
-  public:
-    // nullptr: somebody else has it.
-    static base::Result<std::unique_ptr<FileLock>> try_take(const std::filesystem::path& path);
-    ~FileLock();
-    FileLock(const FileLock&) = delete;
-    FileLock& operator=(const FileLock&) = delete;
-
-  private:
-    explicit FileLock(int descriptor) : descriptor_(descriptor) {}
-    int descriptor_;
 };
 
 }  // namespace helix::hub

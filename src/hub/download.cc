@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "base/file_lock.h"
 
 namespace helix::hub {
 namespace {
@@ -294,9 +295,9 @@ std::uint64_t arrived_bytes(const fs::path& path) {
 }
 
 base::Result<Downloaded> download(const Download& file, const World& world) {
-    std::unique_ptr<FileLock> lock;
+    std::unique_ptr<base::FileLock> lock;
     while (true) {
-        TRY(lock, FileLock::try_take(file.lock));
+        TRY(lock, base::FileLock::try_take(file.lock));
         if (lock != nullptr) break;
         if (file.progress) file.progress(arrived_bytes(file.path), file.bytes.value_or(0));
         world.pause(kLookAgain, "another process is pulling " + file.what);

@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/escape.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "net/private_file.h"
 #include "net/secret_keys.h"
 
@@ -188,9 +189,7 @@ Status list_worker(const std::string& coordinator_path, const std::string& name,
 
 std::string key_fingerprint(const std::string& public_key) {
     const SecretHash hash = hash_secret(public_key);
-    std::string out;
-    for (std::size_t i = 0; i < 8; ++i) out += fmt::format("{:02x}", hash.at(i));
-    return out;
+    return base::to_hex(std::as_bytes(std::span(hash)).first(8));
 }
 
 Result<WorkerKey> new_worker_key(const std::string& coordinator_path, const std::string& name,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/hex.h"
 
 namespace helix::net {
 namespace {
@@ -163,35 +164,16 @@ std::optional<PakeSession> PakeParty::accept(const PakeMessage& theirs) const {
                        *secret);
 }
 
-std::string to_hex(std::string_view bytes) {
-    std::string digits(bytes.size() * 2 + 1, '\0');
-    sodium_bin2hex(digits.data(), digits.size(), bytes_of(bytes), bytes.size());
-    digits.pop_back();
-    return digits;
-}
-
-std::optional<std::string> from_hex(std::string_view digits, std::size_t bytes) {
-    if (digits.size() != bytes * 2) return {};
-    std::string out(bytes, '\0');
-    std::size_t length = 0;
-    if (sodium_hex2bin(reinterpret_cast<unsigned char*>(out.data()), out.size(), digits.data(),
-                       digits.size(), nullptr, &length, nullptr) != 0 ||
-        length != bytes) {
-        return {};
-    }
-    return out;
-}
-
 std::optional<PakePoint> point_from_hex(std::string_view digits) {
     PakePoint point = {};
-    const auto bytes = from_hex(digits, point.size());
+    const auto bytes = base::from_hex(digits, point.size());
     if (!bytes) return {};
     std::copy(bytes->begin(), bytes->end(), point.begin());
     return point;
 }
 
 std::string to_hex(const PakePoint& point) {
-    return to_hex(text_of(point));
+    return base::to_hex(text_of(point));
 }
 
 std::string random_pake_session() {

@@ -82,12 +82,9 @@ class PakeParty {
     PakeMessage message_;
 };
 
-// Bytes as lower-case hexadecimal digits, and back; nothing when these are not digits for so many
-// bytes.
-std::string to_hex(std::string_view bytes);
-std::optional<std::string> from_hex(std::string_view digits, std::size_t bytes);
-std::optional<PakePoint> point_from_hex(std::string_view digits);
+// A point as hexadecimal digits, and back; nothing when these are not one.
 std::string to_hex(const PakePoint& point);
+std::optional<PakePoint> point_from_hex(std::string_view digits);
 // A session's name that nobody has used before: 16 bytes.
 std::string random_pake_session();
 

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/hex.h"
 
 namespace helix::net {
 
@@ -122,9 +123,7 @@ std::string random_secret() {
     CHECK(sodium_init() >= 0);
     std::array<unsigned char, 32> bytes = {};
     randombytes_buf(bytes.data(), bytes.size());
-    std::string out;
-    for (const unsigned char byte : bytes) out += fmt::format("{:02x}", byte);
-    return out;
+    return base::to_hex(std::as_bytes(std::span(bytes)));
 }
 
 Result<SecretKeys::Key> SecretKeys::make_key(std::string_view name, std::string_view secret) {
@@ -136,8 +135,7 @@ Result<SecretKeys::Key> SecretKeys::make_key(std::string_view name, std::string_
     key.hash = hash_secret(secret);
     key.found.label = name;
     if (name.empty()) {
-        key.found.label = fmt::format("key-{:02x}{:02x}{:02x}{:02x}", key.hash[0], key.hash[1],
-                                      key.hash[2], key.hash[3]);
+        key.found.label = "key-" + base::to_hex(std::as_bytes(std::span(key.hash)).first(4));
     }
     return key;
 }

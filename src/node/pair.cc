@@ -12,6 +12,7 @@
 
 #include "api/pairing.h"
 #include "base/escape.h"
+#include "base/hex.h"
 #include "net/http_client.h"
 #include "net/pake.h"
 #include "spec/bounded_json.h"
@@ -87,11 +88,11 @@ Error unknown_code(const std::string& where) {
 base::Status check_proof(const std::string& where, const net::PakeSession& session,
                          const json& answer, const std::string& public_key) {
     const auto tag =
-        net::from_hex(text_in(answer, "confirmation"), net::PakeSession::kConfirmationBytes);
+        base::from_hex(text_in(answer, "confirmation"), net::PakeSession::kConfirmationBytes);
     if (!tag || !session.confirms(*tag)) return unknown_code(where);
     const std::string digits = text_in(answer, "sealed");
     if (digits.size() > 2 * kMostSealedBytes) return unknown_code(where);
-    const auto sealed = net::from_hex(digits, digits.size() / 2);
+    const auto sealed = base::from_hex(digits, digits.size() / 2);
     const auto text = sealed ? session.open(*sealed) : std::nullopt;
     if (!text) return unknown_code(where);
     const json inner = spec::bounded_json_or_discarded(*text);
@@ -108,7 +109,7 @@ Result<net::WorkerKey> pair_with(const Address& address, const std::string& name
     TRY_VOID(net::check_worker_name(name));
     TRY(PairingServer coordinator, PairingServer::find(address, timeout));
     const std::string session_name = net::random_pake_session();
-    const std::string session_digits = net::to_hex(session_name);
+    const std::string session_digits = base::to_hex(session_name);
     const net::PakeParty party(net::PakeRole::initiator, {code, api::kPairingChannel, session_name},
                                name);
     TRY(const json begun,
@@ -129,8 +130,8 @@ Result<net::WorkerKey> pair_with(const Address& address, const std::string& name
     TRY(const json finished,
         coordinator.ask("/helix/pairing/finish",
                         {{"session", session_digits},
-                         {"confirmation", net::to_hex(session->confirmation())},
-                         {"sealed", net::to_hex(session->seal(inner.dump()))}}));
+                         {"confirmation", base::to_hex(session->confirmation())},
+                         {"sealed", base::to_hex(session->seal(inner.dump()))}}));
     TRY_VOID(check_proof(coordinator.where(), *session, finished, theirs.about));
     return key;
 }

@@ -1,11 +1,14 @@
 #include "node/tensor_cache.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/hex.h"
 #include "base/log.h"
 #include "node/wire_manifest.h"
 #include "wire/codec.h"
@@ -38,6 +41,24 @@ Result<std::unique_ptr<const base::RegularFile>> open_tensor(const fs::path& pat
                  fmt::format("{} has {} bytes, not {}", path.string(), file->bytes(), bytes)};
 }
 
+// Where the time cannot be set, the file is only removed sooner.
+void note_use(const fs::path& path) {
+    std::error_code ignored;
+    fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
+}
+
+// What lies in a folder, by name; nothing where it is not there.
+std::vector<fs::path> entries_of(const fs::path& folder) {
+    std::vector<fs::path> entries;
+    std::error_code error;
+    for (fs::directory_iterator at(folder, error); !error && at != fs::directory_iterator();
+         at.increment(error)) {
+        entries.push_back(at->path());
+    }
+    std::ranges::sort(entries);
+    return entries;
+}
+
 }  // namespace
 
 fs::path default_cache_dir() {
@@ -67,13 +88,27 @@ fs::path TensorCache::manifest_folder(const base::Hash128& model_hash) const {
     return dir_ / "manifests" / base::to_hex(model_hash);
 }
 
+fs::path TensorCache::lock_of(const base::Hash128& model_hash) const {
+    return manifest_folder(model_hash) / "in-use";
+}
+
+bool TensorCache::has(const model::TensorDigest& tensor) const {
+    std::error_code error;
+    if (!present()) return false;
+    const std::uint64_t bytes = fs::file_size(path_of(tensor.hash), error);
+    return !error && bytes == tensor.bytes;
+}
+
 Result<std::vector<std::byte>> TensorCache::read(const model::TensorDigest& tensor) const {
     if (!present()) return Error{Errc::not_found, "no cache"};
     TRY(const auto file, open_tensor(path_of(tensor.hash), tensor.bytes));
     TRY(auto bytes, base::make_bytes(tensor.bytes, tensor.name));
     TRY_VOID(file->read(0, bytes));
     const Status good = model::check_tensor(tensor, bytes);
-    if (good.ok()) return bytes;
+    if (good.ok()) {
+        note_use(file->path());
+        return bytes;
+    }
     return base::invalid(fmt::format("{}: {}", file->path(), good.error().message));
 }
 
@@ -81,6 +116,7 @@ Status TensorCache::read_part(const base::Hash128& hash, std::uint64_t bytes, st
                               std::span<std::byte> to) const {
     if (!present()) return Error{Errc::not_found, "no cache"};
     TRY(const auto file, open_tensor(path_of(hash), bytes));
+    if (offset == 0) note_use(file->path());
     return file->read(offset, to);
 }
 
@@ -102,6 +138,40 @@ Result<model::ModelManifest> TensorCache::read_manifest(const base::Hash128& mod
         from_wire(std::move(*manifest), read_file(folder / "header"), model_hash));
     TRY_VOID(model::open_manifest(read));
     return read;
+}
+
+Result<std::unique_ptr<base::FileLock>> TensorCache::use(const base::Hash128& model_hash) const {
+    if (!present()) return Error{Errc::not_found, "no cache"};
+    TRY_VOID(base::make_private_folder(manifest_folder(model_hash).string()));
+    return base::FileLock::share(lock_of(model_hash));
+}
+
+std::vector<TensorCache::File> TensorCache::files() const {
+    std::vector<File> files;
+    if (!present()) return files;
+    for (const fs::path& folder : entries_of(dir_ / "tensors")) {
+        for (const fs::path& path : entries_of(folder)) {
+            std::error_code error;
+            File file{path, 0, {}};
+            if (!fs::is_regular_file(fs::symlink_status(path, error)) || error) continue;
+            file.bytes = fs::file_size(path, error);
+            if (error) continue;  // it was removed meanwhile
+            file.used = fs::last_write_time(path, error);
+            if (!error) files.push_back(std::move(file));
+        }
+    }
+    return files;
+}
+
+std::vector<base::Hash128> TensorCache::models() const {
+    std::vector<base::Hash128> models;
+    if (!present()) return models;
+    for (const fs::path& folder : entries_of(dir_ / "manifests")) {
+        if (const auto hash = base::hash_from_hex(folder.filename().string())) {
+            models.push_back(*hash);
+        }
+    }
+    return models;
 }
 
 Status TensorCache::keep_manifest(const model::ModelManifest& manifest) const {

@@ -24,8 +24,9 @@ constexpr base::Duration kProgressEvery = base::from_ms(2000);
 
 Result<std::unique_ptr<WireWeights>> WireWeights::open(KeptModel& through,
                                                        const base::Hash128& model_hash,
-                                                       const std::filesystem::path& cache_dir) {
-    std::unique_ptr<WireWeights> weights(new WireWeights(through, TensorCache(cache_dir)));
+                                                       const std::filesystem::path& cache_dir,
+                                                       const CacheLimit& limit) {
+    std::unique_ptr<WireWeights> weights(new WireWeights(through, TensorCache(cache_dir), limit));
     Result<model::ModelManifest> manifest = weights->cache_.read_manifest(model_hash);
     if (!manifest.ok()) {
         manifest = weights->fetch_manifest(model_hash);
@@ -37,14 +38,14 @@ Result<std::unique_ptr<WireWeights>> WireWeights::open(KeptModel& through,
         weights->index_[weights->manifest_.tensors[i].name] = i;
     }
     through.shared.use(weights->cache_);
-    // Whether it is worth waiting for what this worker gets.
-    through.fetcher.tell_ready({}, wire::TensorSource::earlier, weights->cache_.present());
+    weights->use_model();
+    weights->offer_cached();
     weights->last_progress_ = now();
     return weights;
 }
 
-WireWeights::WireWeights(KeptModel& through, TensorCache cache)
-    : through_(through), cache_(std::move(cache)) {}
+WireWeights::WireWeights(KeptModel& through, const TensorCache& cache, const CacheLimit& limit)
+    : through_(through), cache_(cache), room_(cache, limit) {}
 
 WireWeights::~WireWeights() = default;
 
@@ -58,9 +59,34 @@ Result<model::ModelManifest> WireWeights::fetch_manifest(const base::Hash128& ha
     TRY_VOID(through_.fetcher.fetch_header(header));
     TRY(model::ModelManifest fetched, from_wire(std::move(manifest), std::move(header), hash));
     TRY_VOID(model::open_manifest(fetched));
-    const Status kept = cache_.keep_manifest(fetched);
+    if (!cache_.present()) return fetched;
+    Status kept = room_.make(fetched.header.size());
+    if (kept.ok()) kept = cache_.keep_manifest(fetched);
     if (!kept.ok()) LOG_WARN("{}; the model's header is not kept", kept.error().message);
     return fetched;
+}
+
+// No process removes what this one has in the cache.
+void WireWeights::use_model() {
+    if (!cache_.present()) return;
+    auto used = cache_.use(manifest_.model_hash);
+    if (used.ok()) {
+        in_use_ = std::move(*used);
+    } else {
+        LOG_WARN("{}; others may remove what it has in the cache", used.error().message);
+    }
+}
+
+// Says what lies in the cache, by its size, without reading it: who gets it from here checks it.
+// Also says whether it is worth waiting for what this worker gets.
+void WireWeights::offer_cached() {
+    std::vector<std::int32_t> there;
+    for (std::size_t i = 0; i < manifest_.tensors.size(); ++i) {
+        if (!cache_.has(manifest_.tensors[i])) continue;
+        there.push_back(static_cast<std::int32_t>(i));
+        through_.shared.add(there.back(), manifest_.tensors[i]);
+    }
+    through_.fetcher.tell_ready(std::move(there), wire::TensorSource::earlier, cache_.present());
 }
 
 Result<std::span<const std::byte>> WireWeights::tensor(std::string_view name) {
@@ -95,16 +121,22 @@ Result<std::vector<std::byte>> WireWeights::fetch_tensor(std::size_t index) {
     TRY(auto bytes, base::make_bytes(tensor.bytes, tensor.name));
     TRY(const std::string peer,
         through_.fetcher.fetch(static_cast<std::int32_t>(index), tensor, bytes));
-    bool is_kept = false;
-    if (cache_.present()) {
-        const Status kept = cache_.keep(tensor.hash, bytes);
-        is_kept = kept.ok();
-        if (!is_kept) LOG_WARN("{}; {} is not kept", kept.error().message, tensor.name);
-    }
+    const bool is_kept = cache_.present() && keep(tensor, bytes);
     const auto source = peer.empty() ? wire::TensorSource::coordinator : wire::TensorSource::peer;
     on_ready(index, source, peer.empty() ? "the coordinator" : peer, is_kept);
     report_progress(tensor.name, tensor.bytes);
     return bytes;
+}
+
+bool WireWeights::keep(const model::TensorDigest& tensor, std::span<const std::byte> bytes) {
+    Status kept = room_.make(bytes.size());
+    if (kept.ok()) {
+        kept = cache_.keep(tensor.hash, bytes);
+    } else if (kept.error().code == Errc::too_large && std::exchange(said_full_, true)) {
+        return false;  // it is said once
+    }
+    if (!kept.ok()) LOG_WARN("{}; {} is not kept", kept.error().message, tensor.name);
+    return kept.ok();
 }
 
 void WireWeights::on_ready(std::size_t index, wire::TensorSource source, const std::string& from,

@@ -11,6 +11,7 @@
 #include "model/held_tensors.h"
 #include "model/manifest.h"
 #include "model/weight_source.h"
+#include "node/cache_room.h"
 #include "node/kept_model.h"
 #include "node/tensor_cache.h"
 
@@ -22,10 +23,12 @@ namespace helix::node {
 class WireWeights final : public model::WeightSource {
   public:
     // `through`, whose fetcher brings them, must outlive this. With an empty cache_dir, or one that
-    // cannot be written, tensors are kept in memory while they are used.
+    // cannot be written, tensors are kept in memory while they are used, and so are those for which
+    // the cache has no room.
     static base::Result<std::unique_ptr<WireWeights>> open(KeptModel& through,
                                                            const base::Hash128& model_hash,
-                                                           const std::filesystem::path& cache_dir);
+                                                           const std::filesystem::path& cache_dir,
+                                                           const CacheLimit& limit = {});
     ~WireWeights() override;
 
     const model::GgufFile& file() const override { return *file_; }
@@ -35,7 +38,10 @@ class WireWeights final : public model::WeightSource {
     void release(std::string_view name) override;
 
   private:
-    WireWeights(KeptModel& through, TensorCache cache);
+    WireWeights(KeptModel& through, const TensorCache& cache, const CacheLimit& limit);
+    void use_model();
+    void offer_cached();
+    bool keep(const model::TensorDigest& tensor, std::span<const std::byte> bytes);
     base::Result<model::ModelManifest> fetch_manifest(const base::Hash128& hash);
     base::Result<std::vector<std::byte>> read_tensor(std::size_t index);
     base::Result<std::vector<std::byte>> fetch_tensor(std::size_t index);
@@ -44,6 +50,9 @@ class WireWeights final : public model::WeightSource {
 
     KeptModel& through_;
     TensorCache cache_;
+    CacheRoom room_;
+    std::unique_ptr<base::FileLock> in_use_;  // of the model, in the cache
+    bool said_full_ = false;
     model::ModelManifest manifest_;
     std::shared_ptr<const model::GgufFile> file_;
     std::map<std::string, std::size_t, std::less<>> index_;

@@ -10,6 +10,7 @@
 #include "model/weight_source.h"
 #include "net/key.h"
 #include "net/zmq_transport.h"
+#include "node/cache_room.h"
 #include "spec/cluster_spec.h"
 
 namespace helix::node {
@@ -37,6 +38,7 @@ struct WorkerOptions {
     std::string model_file;              // local weights, used when their hash is the served one's
     model::WeightOptions model_options;  // how model_file is opened
     std::filesystem::path cache_dir;     // of weights received; empty = none
+    CacheLimit cache_limit;
     std::string peer_host;  // address that peers reach this worker at; empty = found out
     std::uint16_t peer_port =
         0;  // port that peers reach this worker at; 0 = the one that it listens on

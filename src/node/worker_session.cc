@@ -469,7 +469,7 @@ Result<std::shared_ptr<model::WeightSource>> WorkerSession::open_weights() {
         LOG_WARN("{}; the weights come from the coordinator", same.error().message);
     }
     TRY(std::unique_ptr<WireWeights> wire_weights,
-        WireWeights::open(kept_, welcome_->model_hash, options_.cache_dir));
+        WireWeights::open(kept_, welcome_->model_hash, options_.cache_dir, options_.cache_limit));
     return std::shared_ptr<model::WeightSource>(std::move(wire_weights));
 }
 

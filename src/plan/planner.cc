@@ -393,9 +393,13 @@ class Planner {
         if (problem_.cluster.nodes.size() > kMostAnnealed)
             return out;  // too many losses to look at
         for (const ParetoEntry& entry : pareto_table(problem_, options_.flow, found.shortlist)) {
-            const PlanReport::Choice choice{
+            PlanReport::Choice choice{
                 entry.merits, found.shortlist[entry.candidate].judgement.decode_tokens_per_s,
                 entry.candidate == 0};
+            // One figure for one plan, as it is told above the table.
+            if (choice.chosen && out.prediction) {
+                choice.merits.decode_tokens_per_s = out.prediction->decode_tokens_per_s;
+            }
             const bool differs = std::all_of(
                 out.pareto.begin(), out.pareto.end(),
                 [&](const auto& other) { return clearly_better(choice.merits, other.merits); });

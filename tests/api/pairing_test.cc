@@ -2,11 +2,13 @@
 
 #include "api/pairing.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <map>
 
 #include "api_fixture.h"
+#include "base/hex.h"
 #include "net/key.h"
 
 namespace helix::api::pairing_test {
@@ -254,7 +256,7 @@ class PairingApiTest : public ApiTest {
         const net::PakeParty party(net::PakeRole::initiator, {code, kPairingChannel, session},
                                    name);
         const Json body = {{"name", name},
-                           {"session", net::to_hex(session)},
+                           {"session", base::to_hex(session)},
                            {"share", net::to_hex(party.message().share)}};
         const auto answer = post("/helix/pairing/begin", body.dump());
         EXPECT_EQ(answer.status, 200) << answer.body;
@@ -263,9 +265,9 @@ class PairingApiTest : public ApiTest {
         out.session = party.accept({net::point_from_hex(said["share"].get<std::string>()).value(),
                                     said["public_key"].get<std::string>()});
         const Json inner = {{"public_key", machine_.public_key}};
-        out.finish = {{"session", net::to_hex(session)},
-                      {"confirmation", net::to_hex(out.session->confirmation())},
-                      {"sealed", net::to_hex(out.session->seal(inner.dump()))}};
+        out.finish = {{"session", base::to_hex(session)},
+                      {"confirmation", base::to_hex(out.session->confirmation())},
+                      {"sealed", base::to_hex(out.session->seal(inner.dump()))}};
         return out;
     }
     net::TestClient::Response finish(const Json& body) {
@@ -286,9 +288,9 @@ TEST_F(PairingApiTest, AMachineIsLetInByTheCodeThatTheAdminWasShown) {
     EXPECT_EQ(listed_["den"], machine_.public_key);
     const Json said = Json::parse(answer.body);
     EXPECT_TRUE(begun.session->confirms(
-        net::from_hex(said["confirmation"].get<std::string>(), 64).value()));
+        base::from_hex(said["confirmation"].get<std::string>(), 64).value()));
     const std::string sealed = said["sealed"].get<std::string>();
-    EXPECT_EQ(begun.session->open(net::from_hex(sealed, sealed.size() / 2).value()),
+    EXPECT_EQ(begun.session->open(base::from_hex(sealed, sealed.size() / 2).value()),
               Json({{"public_key", coordinator_.public_key}}).dump());
     EXPECT_EQ(look()["state"], "off");
     EXPECT_EQ(look()["let_in"], "den");

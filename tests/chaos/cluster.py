@@ -71,12 +71,16 @@ class Cluster:
         self.run("coordinator", ["serve", "--model", self.model, "--no-worker", "--listen",
                                  f"127.0.0.1:{self.port}", "--min-workers", str(len(self.names))] + self.serve)
 
+    def cache(self, name):
+        """The folder in which the worker keeps weights."""
+        return self.folder / "cache"
+
     def start_worker(self, name):
         self.run(name, ["worker", "--join", f"127.0.0.1:{self.port}", "--name", name, "--host-id", name,
                         "--threads", "1", "--memory", str(self.memory),
                         "--speed", str(self.speeds.get(name, self.speed)),
                         "--role", self.roles.get(name, "both"),
-                        "--device", self.devices.get(name, "cpu"), "--cache", str(self.folder / "cache")])
+                        "--device", self.devices.get(name, "cpu"), "--cache", str(self.cache(name))])
 
     def run(self, name, arguments):
         environment = dict(os.environ, LP_NUM_THREADS="1")  # a device of software has one thread, too

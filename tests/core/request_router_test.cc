@@ -75,8 +75,8 @@ class Driver {
     Driver(const RouterKind& kind, PipelineGraph graph, std::uint64_t seed = 1)
         : router_(kind.make({std::move(graph), seed})) {}
 
-    Path route(std::int64_t rows, const StageFits& fits = kAlways) {
-        const RoutedRequest request{{next_++}, now_, rows, 0};
+    Path route(std::int64_t rows, const StageFits& fits = kAlways, bool others_run = true) {
+        const RoutedRequest request{{next_++}, now_, rows, 0, others_run};
         Path path = router_->route(request, fits, [&](WorkerId w) {
             const WorkerReport& report = reports_[w.value];
             return WorkerLoad{0, 0, 100, &report};
@@ -296,6 +296,82 @@ TEST(MaxFlowRouter, SharesFollowTheFlowOnRandomLayouts) {
         }
     }
     EXPECT_GT(checked, 100);
+}
+
+// How many of so many requests go to the first machine, that are asked at once when there are no
+// others.
+template <typename Choose>
+int first_of_burst(Driver& driver, int requests, const Choose& answer) {
+    std::vector<Path> paths;
+    int first = 0;
+    for (int i = 0; i < requests; ++i) {
+        paths.push_back(driver.route(20, kAlways, i > 0));
+        first += driver.router().graph().pipeline(paths.back())[0].worker.value == 0 ? 1 : 0;
+    }
+    for (int i = 0; i < requests; ++i) {
+        driver.router().on_sent(paths[static_cast<std::size_t>(i)], answer(i));
+        driver.router().on_ended(paths[static_cast<std::size_t>(i)], 0);
+    }
+    return first;
+}
+
+class SharesOfABurst : public ::testing::TestWithParam<std::string> {
+  protected:
+    // Machines that each hold the whole model.
+    Driver machines(double flow_0, double flow_1) const {
+        return {find_router(GetParam()).value(),
+                PipelineGraph(4, {{worker(0), {0, 4}}, {worker(1), {0, 4}}},
+                              {edge(kCoordinator, 0, flow_0), edge(kCoordinator, 1, flow_1),
+                               edge(0, kCoordinator, flow_0), edge(1, kCoordinator, flow_1)})};
+    }
+};
+INSTANTIATE_TEST_SUITE_P(OfThePlan, SharesOfABurst,
+                         ::testing::Values("helix", "separate", "freest"));
+
+// A long answer before is no reason for one machine to stand idle while the other has four.
+TEST_P(SharesOfABurst, AreEvenOnEqualMachinesWhateverWasAnsweredBefore) {
+    for (const int before : {0, 1, 2, 3}) {
+        Driver driver = machines(10, 10);
+        for (int i = 0; i < before; ++i) {
+            first_of_burst(driver, 1, [](int) { return 500 + 40; });
+        }
+        EXPECT_EQ(first_of_burst(driver, 4, [](int) { return 1; }), 2) << before;
+        EXPECT_EQ(first_of_burst(driver, 8, [](int i) { return i * 100; }), 4) << before;
+        EXPECT_EQ(first_of_burst(driver, 4, [](int) { return 1; }), 2) << before;
+    }
+}
+
+TEST_P(SharesOfABurst, FollowTheFlowOnUnequalMachines) {
+    for (const int before : {0, 1, 2, 3}) {
+        Driver driver = machines(30, 10);
+        for (int i = 0; i < before; ++i) first_of_burst(driver, 1, [](int) { return 500; });
+        EXPECT_EQ(first_of_burst(driver, 4, [](int) { return 1; }), 3) << before;
+        EXPECT_EQ(first_of_burst(driver, 8, [](int i) { return i * 100; }), 6) << before;
+    }
+}
+
+TEST_P(SharesOfABurst, AreInTheLongRunThoseOfTheFlowHoweverFewComeAtOnce) {
+    for (const int at_once : {1, 2, 3}) {
+        Driver driver = machines(30, 10);
+        base::Random random(5);
+        std::int64_t rows[2] = {0, 0};
+        for (int burst = 0; burst < 3000; ++burst) {
+            bool others = false;
+            std::vector<Path> paths;
+            for (int i = 0; i < at_once; ++i) {
+                paths.push_back(driver.route(20, kAlways, std::exchange(others, true)));
+            }
+            for (const Path& path : paths) {
+                const auto answer = static_cast<std::int64_t>(1 + random.below(200));
+                driver.router().on_sent(path, answer);
+                driver.router().on_ended(path, 0);
+                const Pipeline pipeline = driver.router().graph().pipeline(path);
+                rows[pipeline[0].worker.value] += 20 + answer;
+            }
+        }
+        const double share = static_cast<double>(rows[0]) / static_cast<double>(rows[0] + rows[1]);
+        EXPECT_NEAR(share, 0.75, 0.01) << at_once << " at once";
+    }
 }
 
 TEST(RandomRouter, DrawsEvenlyWhateverThePlanSays) {

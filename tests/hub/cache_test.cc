@@ -4,8 +4,8 @@
 
 #include <fstream>
 
+#include "base/file_lock.h"
 #include "base/temp_folder.h"
-#include "hub/disk.h"
 
 namespace helix::hub::cache_test {
 namespace {
@@ -98,10 +98,11 @@ TEST_F(CacheTest, AnUnknownNameIsToldWhatIsNear) {
 
 TEST_F(CacheTest, WhatIsBeingPulledIsNotRemoved) {
     put("Tiny-Q8_0.gguf", "12345", "e1");
-    const auto lock = FileLock::try_take(cache_.lock(*parse_model_name("den/Tiny"), "e1"));
+    const auto lock = base::FileLock::try_take(cache_.lock(*parse_model_name("den/Tiny"), "e1"));
     ASSERT_TRUE(lock.ok() && *lock != nullptr);
     EXPECT_EQ(cache_.remove("den/Tiny").error().code, base::Errc::unavailable);
-    EXPECT_TRUE(*FileLock::try_take(cache_.lock(*parse_model_name("den/Tiny"), "e1")) == nullptr);
+    EXPECT_TRUE(*base::FileLock::try_take(cache_.lock(*parse_model_name("den/Tiny"), "e1")) ==
+                nullptr);
 }
 
 TEST_F(CacheTest, NeverRemovesOutsideItsFolder) {

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
+#include "lab/planning/plan_changes.h"
 #include "own_folder.h"
 
 namespace helix::lab::plan_session_test {
@@ -58,6 +60,50 @@ TEST_F(PlanSessionTest, SaysWhatOneUserAloneGets) {
     EXPECT_GT(report.alone->ttft_s, layers_s);
     EXPECT_LT(report.alone->ttft_s, report.prediction->ttft_s);
     EXPECT_LT(report.alone->tpot_s, report.prediction->tpot_s);
+}
+
+constexpr const char* kOffice = R"(name = "office"
+[[machines]]
+name = "workstation"
+type = "RTX 4090"
+[[machines]]
+name = "old"
+type = "RTX 3090"
+count = 2
+[links]
+default = {bandwidth = "1 Gbit/s", latency = "300 us"}
+)";
+
+// One figure for one plan: above the table of choices, in it, and beside a change.
+TEST_F(PlanSessionTest, APlanHasOnePredictionWhereverItIsTold) {
+    const auto office = problem(kOffice);
+    ASSERT_TRUE(office.ok()) << office.error().message;
+    const auto check = [](const plan::PlanReport& report) {
+        ASSERT_FALSE(report.pareto.empty());
+        EXPECT_TRUE(report.pareto[0].chosen) << "first the plan that was taken";
+        EXPECT_EQ(std::ranges::count(report.pareto, true, &plan::PlanReport::Choice::chosen), 1);
+        ASSERT_TRUE(report.prediction);
+        EXPECT_EQ(report.pareto[0].merits.decode_tokens_per_s,
+                  report.prediction->decode_tokens_per_s);
+    };
+    check(plan(*office));
+    const PlanSession session{source_,
+                              settings_,
+                              [this] { return 0.1 * ++looks_; },
+                              [] { return false; },
+                              [](const plan::PlanProgress&) {},
+                              5 + 0.1 * looks_};
+    const auto answer = answer_what_if(session, {*plan::parse_add("2xRTX 3090")});
+    ASSERT_TRUE(answer.ok()) << answer.error().message;
+    const plan::WhatIf& plans = answer->plans;
+    check(plans.before);
+    check(plans.after);
+    EXPECT_EQ(plans.effect_before.predicted_tokens_per_s,
+              plans.before.prediction->decode_tokens_per_s);
+    EXPECT_EQ(plans.effect_after.predicted_tokens_per_s,
+              plans.after.prediction->decode_tokens_per_s);
+    EXPECT_GT(plans.effect_after.predicted_tokens_per_s,
+              plans.effect_before.predicted_tokens_per_s);
 }
 
 TEST_F(PlanSessionTest, WithoutAJudgeItSaysNothingOfOneUser) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/pairing.h"
+#include "base/hex.h"
 #include "net/http_server.h"
 
 namespace helix::node::pair_test {
@@ -58,21 +59,21 @@ class Coordinator {
     json finish(const json& body) {
         const std::string tag = body["confirmation"];
         const std::string sealed = body["sealed"];
-        const bool right = session_->confirms(net::from_hex(tag, tag.size() / 2).value());
+        const bool right = session_->confirms(base::from_hex(tag, tag.size() / 2).value());
         // One that lies goes on as if the machine had proved itself.
         if (!right && !finished_) return {{"error", {{"message", "a wrong code\x1b"}}}};
         if (right) {
-            let_in_ = json::parse(session_->open(net::from_hex(sealed, sealed.size() / 2).value())
+            let_in_ = json::parse(session_->open(base::from_hex(sealed, sealed.size() / 2).value())
                                       .value())["public_key"];
         }
         const json inner = {{"public_key", key_.public_key}};
-        json answer = {{"confirmation", net::to_hex(session_->confirmation())},
-                       {"sealed", net::to_hex(session_->seal(inner.dump()))}};
+        json answer = {{"confirmation", base::to_hex(session_->confirmation())},
+                       {"sealed", base::to_hex(session_->seal(inner.dump()))}};
         if (finished_) finished_(answer);
         return answer;
     }
     static std::string session_bytes(const std::string& digits) {
-        return net::from_hex(digits, digits.size() / 2).value();
+        return base::from_hex(digits, digits.size() / 2).value();
     }
 
     const net::KeyPair key_ = net::make_key_pair();

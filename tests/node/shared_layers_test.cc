@@ -29,6 +29,7 @@ class SharedLayers : public testing::Test {
         ASSERT_TRUE(model::synth_model(synth).ok());
         CoordinatorOptions options = even_coordinator(synth.path, workers);
         options.key = std::move(key);
+        model_bytes_ = 0;
         for (const model::TensorDigest& tensor : options.model.manifest->tensors) {
             model_bytes_ += tensor.bytes;
         }
@@ -189,6 +190,45 @@ TEST_F(SharedLayers, WrongBytesOfAWorkerNeverBecomeWeights) {
     const core::WeightBytes bytes = bytes_over_the_wire(2);
     EXPECT_EQ(bytes.peer, 0U) << "after the first tensor it is not asked again";
     for (const auto& answer : ask(6)) EXPECT_EQ(answer, first[0]);
+}
+
+TEST_F(SharedLayers, WhatLiesInAWarmCacheIsOfferedBeforeItIsRead) {
+    serve(1);
+    auto a = start(options_of("a"));
+    ASSERT_TRUE(are_ready(1));
+    const auto first = ask(1);
+    bytes_over_the_wire(1);
+    a->stop();
+    ASSERT_TRUE(eventually([&] { return server_->view().workers.empty(); }));
+    server_.reset();
+    // Another coordinator of the same model, which has heard of nobody. Both come at once.
+    serve(2);
+    a = start(options_of("a"));
+    const auto b = start(options_of("b"));
+    ASSERT_TRUE(are_ready(2));
+    core::WeightBytes bytes;
+    ASSERT_TRUE(eventually([&] {
+        bytes = server_->view().weight_bytes;
+        return bytes.peer >= model_bytes_ / 2 && bytes.cache >= model_bytes_ / 2;
+    }));
+    EXPECT_EQ(bytes.coordinator, 0U);
+    for (const auto& answer : ask(6)) EXPECT_EQ(answer, first[0]);
+}
+
+TEST_F(SharedLayers, ACacheThatMayHoldLittleKeepsLittleAndTheWorkerServesAllTheSame) {
+    serve(2);
+    WorkerOptions little = options_of("a");
+    little.cache_limit.bytes = model_bytes_ / 3;
+    const auto a = start(little);
+    const auto b = start(options_of("b"));
+    ASSERT_TRUE(are_ready(2));
+    bytes_over_the_wire(2);
+    std::uint64_t kept = 0;
+    for (const TensorCache::File& file : TensorCache(little.cache_dir).files()) kept += file.bytes;
+    EXPECT_GT(kept, 0U);
+    EXPECT_LE(kept, model_bytes_ / 3);
+    const auto answers = ask(6);
+    for (const auto& answer : answers) EXPECT_EQ(answer, answers[0]);
 }
 
 TEST_F(SharedLayers, AWorkerThatStartsAgainReadsNothingOverTheWire) {

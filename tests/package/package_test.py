@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The Debian packages: made of what is built, looked at, and used in a system of their own.
 
-usage: package_test.py build BUILD_FOLDER PACKAGES     makes them
+usage: package_test.py needs                           debian/control wants what tools/install-deps.sh installs
+       package_test.py build BUILD_FOLDER PACKAGES     makes them
        package_test.py units PACKAGES                  versions, configuration, and what the services are kept from
        package_test.py lint PACKAGES                   lintian finds no error
        package_test.py tarball BUILD_FOLDER MODEL      is made, carries what not every system has, and answers
@@ -27,6 +28,12 @@ from cluster import free_port  # noqa: E402
 # Of ten: what systemd itself calls OK ends at 4.9. A line that is lost from the units raises it.
 MOST_EXPOSURE = 2.0
 UNITS = ("helix-coordinator.service", "helix-worker@.service")
+
+
+# What a machine that builds packages has anyway, and what only makes builds quicker.
+NO_BUILD_DEPENDENCY = {"build-essential", "ccache"}
+# What only making packages needs.
+ONLY_FOR_PACKAGES = {"debhelper-compat"}
 
 
 def skip(why):
@@ -165,5 +172,19 @@ def system(folder, model):
     clean_system.try_packages(package(folder, "helix"), package(folder, "helix-dbg"), pathlib.Path(model))
 
 
+def needs():
+    installs = (ROOT / "tools" / "install-deps.sh").read_text(encoding="utf-8")
+    installed = set(re.search(r'^packages="([^"$]+)"', installs, re.MULTILINE)[1].split())
+    control = (ROOT / "debian" / "control").read_text(encoding="utf-8")
+    wanted = re.search(r"^Build-Depends:((?:.*\n)(?: .*\n)*)", control, re.MULTILINE)[1]
+    depends = {re.sub(r"\(.*?\)", "", word).strip() for word in wanted.split(",")}
+    check(len(installed) > 20 and len(depends) > 20, "one of the lists was not found")
+    missing = installed - NO_BUILD_DEPENDENCY - depends
+    check(not missing, f"debian/control: Build-Depends lacks {sorted(missing)}, which tools/install-deps.sh installs")
+    more = depends - ONLY_FOR_PACKAGES - installed
+    check(not more, f"tools/install-deps.sh does not install {sorted(more)}, on which debian/control depends")
+    print(f"{len(depends)} build dependencies, the same in both lists")
+
+
 if __name__ == "__main__":
-    {"build": build, "units": units, "lint": lint, "tarball": tarball, "system": system}[sys.argv[1]](*sys.argv[2:])
+    {"needs": needs, "build": build, "units": units, "lint": lint, "tarball": tarball, "system": system}[sys.argv[1]](*sys.argv[2:])

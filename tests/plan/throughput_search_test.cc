@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <thread>
 
@@ -184,6 +185,16 @@ TEST(SearchThroughput, TheJudgeHasTheLastWord) {
     EXPECT_EQ(result.shortlist[0].judgement.merit, 1000);
     EXPECT_EQ(result.shortlist[0].judgement.decode_tokens_per_s, 2000);
     EXPECT_TRUE(result.shortlist[0].placement.layers[2].empty());
+    // Another one is better in everything by the predictions; the table has it all the same.
+    const auto table =
+        pareto_table({small.cluster, small.model, small.capacities}, {}, result.shortlist);
+    ASSERT_GE(table.size(), 2U);
+    EXPECT_EQ(table[0].candidate, 0U);
+    const auto beats_first = [&](const ParetoEntry& entry) {
+        return entry.merits.dominate(table[0].merits);
+    };
+    EXPECT_TRUE(std::ranges::any_of(table, beats_first));
+    EXPECT_EQ(std::ranges::count(table, 0U, &ParetoEntry::candidate), 1);
 }
 
 // The published layout serves 252 tokens/s in the published simulator, placements found with

@@ -38,8 +38,8 @@ base::Result<PlanReport> short_plan(const Problem& problem, const spec::Placemen
     return plan(problem.cluster, problem.model, options);
 }
 
-base::Result<WhatIf> with(const Change& change, const PredictFunction& predict = {}) {
-    return what_if(office(), small_model(8), {change}, measured_speeds, short_plan, predict);
+base::Result<WhatIf> with(const Change& change, const PlanFunction& planner = short_plan) {
+    return what_if(office(), small_model(8), {change}, measured_speeds, planner);
 }
 
 TEST(WhatIf, PlansBothAndComparesThem) {
@@ -49,8 +49,16 @@ TEST(WhatIf, PlansBothAndComparesThem) {
     EXPECT_GT(more->effect_after.flow, more->effect_before.flow);
     EXPECT_EQ(more->effect_before.flow, more->before.max_flow_tokens_per_s);
     EXPECT_GT(more->effect_after.bound, more->effect_before.bound);
-    EXPECT_EQ(more->effect_after.predicted_tokens_per_s, 0);
-    const auto less = with(*parse_remove("c"), [](const auto&, const auto&) { return 42.0; });
+    ASSERT_TRUE(more->after.prediction);
+    EXPECT_EQ(more->effect_after.predicted_tokens_per_s,
+              more->after.prediction->decode_tokens_per_s);
+    const PlanFunction with_prediction =
+        [](const Problem& problem, const spec::Placement* start) -> base::Result<PlanReport> {
+        TRY(PlanReport report, short_plan(problem, start));
+        report.prediction.emplace().decode_tokens_per_s = 42;
+        return report;
+    };
+    const auto less = with(*parse_remove("c"), with_prediction);
     ASSERT_TRUE(less.ok()) << less.error().message;
     EXPECT_LT(less->effect_after.flow, less->effect_before.flow);
     EXPECT_EQ(less->effect_after.predicted_tokens_per_s, 42);
@@ -78,7 +86,7 @@ TEST(WhatIf, AnErrorOfThePlanBeforeSaysSo) {
     const spec::ClusterSpec alone =
         cluster_of({typed("a", "fast", "east"), typed("b", "fast", "east")});
     const auto answer =
-        what_if(alone, small_model(8), {*parse_add("2xfast@east")}, measured_speeds, survives, {});
+        what_if(alone, small_model(8), {*parse_add("2xfast@east")}, measured_speeds, survives);
     ASSERT_FALSE(answer.ok());
     EXPECT_THAT(answer.error().message, HasSubstr("without the change: no plan found"));
     EXPECT_THAT(answer.error().message, HasSubstr("some flow after any one loss"));

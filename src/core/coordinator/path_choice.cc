@@ -31,7 +31,8 @@ Path PathChoice::route(TimePoint now, RequestState& state) {
     const StageFits fits = fits_for(state);
     Path path = prefixes_.prefer_prefix(state, hits, fits);
     if (path.empty()) {
-        const RoutedRequest request{state.request.id, now, length(state), state.request.priority};
+        const RoutedRequest request{state.request.id, now, length(state), state.request.priority,
+                                    queue_.sequences_running() > 0};
         const WorkerLoads loads = [&](WorkerId worker) { return fleet_.load_of(worker); };
         if (room_.roles_kept())
             path = placements_.router()->route(request, roles_.prefill_only(fits), loads);

@@ -21,6 +21,7 @@ struct RoutedRequest {
     TimePoint now;
     std::int64_t rows = 0;  // that run first: the prompt, and after a preemption its output so far
     std::int32_t priority = 0;
+    bool others_run = true;  // on any worker
 };
 
 // WorkerLoad is what the coordinator knows of a worker at this moment.

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/hex.h"
 #include "base/machine.h"
 #include "engine/vulkan/cooperative_matrix.h"
 
@@ -175,7 +176,7 @@ VulkanDeviceInfo describe_physical_device(VkInstance instance, VkPhysicalDevice 
     properties.pNext = &id;
     vkGetPhysicalDeviceProperties2(device, &properties);
     info.driver = fmt::format("{} {}", driver.driverName, driver.driverInfo);
-    for (const std::uint8_t byte : id.deviceUUID) info.uuid += fmt::format("{:02x}", byte);
+    info.uuid = base::to_hex(std::as_bytes(std::span(id.deviceUUID)));
     VkPhysicalDeviceMemoryProperties memory;
     vkGetPhysicalDeviceMemoryProperties(device, &memory);
     info.memory_bytes = static_cast<std::int64_t>(memory.memoryHeaps[largest_heap(memory)].size);

@@ -42,8 +42,7 @@ base::Result<plan::WhatIf> plan_both(const PlanSession& session, const spec::Clu
         ++planned;
         return session.plan(problem, from_s + (session.budget_s - from_s) * planned / 2, start);
     };
-    return plan::what_if(cluster, model, changes, capacities_of(session.source), planner,
-                         predictor(session));
+    return plan::what_if(cluster, model, changes, capacities_of(session.source), planner);
 }
 
 }  // namespace

@@ -8,12 +8,13 @@
 namespace helix::plan {
 namespace {
 
-Effect effect_of(const Problem& problem, const PlanReport& report, const PredictFunction& predict) {
-    return {.flow = report.max_flow_tokens_per_s,
-            .bound = report.upper_bound_tokens_per_s,
-            .predicted_tokens_per_s = predict ? predict(problem, report.placement) : 0.0,
-            .mean_depth = report.mean_depth,
-            .least_kv_tokens = report.least_kv_tokens};
+Effect effect_of(const PlanReport& report) {
+    return {
+        .flow = report.max_flow_tokens_per_s,
+        .bound = report.upper_bound_tokens_per_s,
+        .predicted_tokens_per_s = report.prediction ? report.prediction->decode_tokens_per_s : 0.0,
+        .mean_depth = report.mean_depth,
+        .least_kv_tokens = report.least_kv_tokens};
 }
 
 std::string row(const char* label, double before, double after, int digits) {
@@ -27,7 +28,7 @@ std::string row(const char* label, double before, double after, int digits) {
 
 base::Result<WhatIf> what_if(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                              const std::vector<Change>& changes, const CapacityFunction& capacities,
-                             const PlanFunction& planner, const PredictFunction& predict) {
+                             const PlanFunction& planner) {
     WhatIf result;
     TRY(result.changed, apply_changes(cluster, changes));
     TRY(const CapacityTable capacities_before, capacities(cluster));
@@ -42,8 +43,8 @@ base::Result<WhatIf> what_if(const spec::ClusterSpec& cluster, const spec::Model
     result.before = std::move(*unchanged);
     const spec::Placement start = carry_over(result.before.placement, result.changed.origin);
     TRY(result.after, planner(after, &start));
-    result.effect_before = effect_of(before, result.before, predict);
-    result.effect_after = effect_of(after, result.after, predict);
+    result.effect_before = effect_of(result.before);
+    result.effect_after = effect_of(result.after);
     return result;
 }
 

@@ -28,7 +28,7 @@ using PredictFunction =
 struct Effect {
     double flow = 0;
     double bound = 0;
-    double predicted_tokens_per_s = 0;  // 0: not asked for
+    double predicted_tokens_per_s = 0;  // as the plan says; 0: it does not
     double mean_depth = 0;
     double least_kv_tokens = 0;
 };
@@ -47,7 +47,7 @@ using PlanFunction =
     std::function<base::Result<PlanReport>(const Problem& problem, const spec::Placement* start)>;
 base::Result<WhatIf> what_if(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                              const std::vector<Change>& changes, const CapacityFunction& capacities,
-                             const PlanFunction& planner, const PredictFunction& predict);
+                             const PlanFunction& planner);
 
 // "                     before     after
 //  flow, tokens/s      2045.6    2257.1   +10.3 %" and so on, a line for each figure.

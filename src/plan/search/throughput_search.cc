@@ -419,9 +419,12 @@ std::vector<ParetoEntry> pareto_table(const Problem& problem, const FlowOptions&
         merits.push_back(entry.merits);
         entries.push_back(std::move(entry));
     }
-    std::vector<ParetoEntry> front;
-    for (const std::size_t i : pareto_front(merits)) front.push_back(std::move(entries[i]));
-    return front;
+    std::vector<ParetoEntry> table;
+    for (const std::size_t i : pareto_front(merits)) {
+        if (i > 0 && table.empty()) table.push_back(std::move(entries[0]));
+        table.push_back(std::move(entries[i]));
+    }
+    return table;
 }
 
 }  // namespace helix::plan

@@ -90,7 +90,8 @@ struct ParetoEntry {
     std::size_t candidate = 0;  // index into the shortlist
 };
 
-// The candidates that no other beats in everything. Costs a maximum flow per part of each.
+// The first candidate, which a judge may have put there, and those that no other beats in
+// everything. Costs a maximum flow per part of each.
 std::vector<ParetoEntry> pareto_table(const Problem& problem, const FlowOptions& flow,
                                       const std::vector<ThroughputCandidate>& shortlist);
 

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "core/routing/carried_rows.h"
 #include "core/routing/router_catalogue.h"
 
 namespace helix::core {
@@ -10,15 +11,16 @@ namespace {
 // MaxFlowRouter is interleaved weighted round robin over the out-edges of every node, weight =
 // planned flow: it takes the edge that would carry the least rows for its flow. Over many requests
 // the share of an edge among its node's edges goes to its share of the flow when every stage fits.
+// What counts as carried is CarriedRows'.
 class MaxFlowRouter final : public HopRouter {
   public:
     explicit MaxFlowRouter(const RouterSetup& setup)
-        : HopRouter(setup.graph.planned()), load_(graph().edges().size(), 0) {}
+        : HopRouter(setup.graph.planned()), carried_(graph().edges().size()) {}
 
     void on_sent(const Path& path, std::int64_t rows) override {
         for (const std::int32_t e : path) {
-            load_[static_cast<std::size_t>(e)] +=
-                static_cast<double>(rows) / graph().edge(e).flow_tokens_per_s;
+            carried_.add(static_cast<std::size_t>(e),
+                         static_cast<double>(rows) / graph().edge(e).flow_tokens_per_s);
         }
     }
 
@@ -26,12 +28,13 @@ class MaxFlowRouter final : public HopRouter {
     std::int32_t choose(const RoutedRequest& request, std::span<const std::int32_t> edges,
                         const WorkerLoads&) override {
         CHECK(request.rows > 0);
+        const std::vector<double>& carried = carried_.counted_for(request);
         const auto weight = static_cast<double>(request.rows);
         std::int32_t best = -1;
         double best_cost = 0;
         for (const std::int32_t e : edges) {
             const double more = weight / graph().edge(e).flow_tokens_per_s;
-            const double cost = load_[static_cast<std::size_t>(e)] + more;
+            const double cost = carried[static_cast<std::size_t>(e)] + more;
             // Ties, up to rounding, go to the first edge: no bursts, equal on every machine.
             if (best < 0 || cost < best_cost - kCostTie * more) {
                 best = e;
@@ -41,7 +44,7 @@ class MaxFlowRouter final : public HopRouter {
         return best;
     }
 
-    std::vector<double> load_;  // by edge: rows sent / flow
+    CarriedRows carried_;  // by edge
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/routing/carried_rows.h"
 #include "core/routing/router_catalogue.h"
 
 namespace helix::core {
@@ -22,18 +23,22 @@ class SeparateRouter final : public RequestRouter {
         // The lanes are in the order of the plan's edges, so that ties fall as they do elsewhere.
         std::sort(lanes_.begin(), lanes_.end(),
                   [](const Lane& a, const Lane& b) { return a.path.front() < b.path.front(); });
+        carried_ = CarriedRows(lanes_.size());
     }
 
     Path route(const RoutedRequest& request, const StageFits& fits, const WorkerLoads&) override {
+        const std::vector<double>& carried = carried_.counted_for(request);
         const auto weight = static_cast<double>(request.rows);
         const Lane* best = nullptr;
         double best_cost = 0;
-        for (const Lane& lane : lanes_) {
+        for (std::size_t i = 0; i < lanes_.size(); ++i) {
+            const Lane& lane = lanes_[i];
             if (!holds(lane, fits)) continue;
             const double more = weight / lane.tokens_per_s;
-            if (best == nullptr || lane.load + more < best_cost - kCostTie * more) {
+            const double cost = carried[i] + more;
+            if (best == nullptr || cost < best_cost - kCostTie * more) {
                 best = &lane;
-                best_cost = lane.load + more;
+                best_cost = cost;
             }
         }
         return best == nullptr ? Path{} : best->path;
@@ -45,9 +50,9 @@ class SeparateRouter final : public RequestRouter {
     }
 
     void on_sent(const Path& path, std::int64_t rows) override {
-        for (Lane& lane : lanes_) {
-            if (!path.empty() && lane.path.front() == path.front()) {
-                lane.load += static_cast<double>(rows) / lane.tokens_per_s;
+        for (std::size_t i = 0; i < lanes_.size(); ++i) {
+            if (!path.empty() && lanes_[i].path.front() == path.front()) {
+                carried_.add(i, static_cast<double>(rows) / lanes_[i].tokens_per_s);
             }
         }
     }
@@ -57,7 +62,6 @@ class SeparateRouter final : public RequestRouter {
         Path path;
         Pipeline pipeline;
         double tokens_per_s = 0;  // the least flow along it
-        double load = 0;          // rows sent / tokens_per_s
     };
 
     static bool holds(const Lane& lane, const StageFits& fits) {
@@ -104,6 +108,7 @@ class SeparateRouter final : public RequestRouter {
     }
 
     std::vector<Lane> lanes_;
+    CarriedRows carried_;  // by lane
 };
 
 }  // namespace
