@@ -18,6 +18,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
 import socket
@@ -323,6 +324,7 @@ class Demo:
         self.limit = min(most, self.info["config"]["context_length"] // 2)  # tokens of an answer
         self.used: Dict[str, int] = {}
         self.workers: Dict[str, List[str]] = {}  # their command lines
+        self.page = f"http://127.0.0.1:{self.port}/#/cluster"
 
     def run(self) -> None:
         began = time.monotonic()
@@ -341,13 +343,14 @@ class Demo:
             self.verify(questions, answers)
             self.screen.title("All checks passed.")
             return
-        self.stay()
+        self.stay(questions[longest], answers[longest])
 
     def start(self) -> None:
         address = f"127.0.0.1:{self.port}"
         size = pathlib.Path(self.model).stat().st_size
         self.screen.title("Helix demo: one coordinator and three unequal workers")
         self.screen.line(f"model   {self.model} ({size / 1e6:.1f} MB)")
+        self.screen.line(f"page    {self.page}  shows all that happens here, as it happens")
         self.processes.start("coordinator", [
             "serve", "--no-worker", "--min-workers", str(len(WORKERS)), "--model", self.model,
             "--listen", address])
@@ -476,7 +479,7 @@ class Demo:
         self.processes.check()
         self.screen.line("  all processes are alive")
 
-    def stay(self) -> None:
+    def stay(self, question: str, answer: Answer) -> None:
         url = f"http://127.0.0.1:{self.port}"
         body: Dict[str, Any] = {"model": self.api.model(), "stream": True}
         if self.api.chat:
@@ -487,8 +490,16 @@ class Demo:
         self.screen.title(f"The cluster is running - Ctrl-C ends it. Chat with it in a browser: {url}")
         self.screen.line(f"Try:\n  curl -N {url}{path} -H 'Content-Type: application/json' \\\n"
                          f"    -d '{json.dumps(body)}'\n  curl {url}/helix/plan\n  curl {url}/helix/cluster")
+        again = sys.stdin.isatty() and answer.tokens > 2 * KILL_AT
+        if again:
+            self.screen.line(f"Enter kills a worker once more, in the middle of an answer: watch {self.page} meanwhile.")
         while True:
-            time.sleep(1)
+            if not again:
+                time.sleep(1)
+            elif select.select([sys.stdin], [], [], 1)[0]:
+                again = sys.stdin.readline() != ""
+                if again:
+                    self.lose_a_worker(question, answer)
             self.processes.check()
 
 

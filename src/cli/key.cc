@@ -32,9 +32,13 @@ base::Status new_key(std::string file, const std::string& worker, std::string ou
         TRY(const auto key, net::new_coordinator_key(file));
         std::printf(
             "The coordinator's key is in %s; it stays on this machine.\n"
-            "Next, a key for each machine that may join:\n\n"
+            "Next, the coordinator on a network, where anyone may chat with it (--api-key-file\n"
+            "FILE in place of --open: who has a key):\n\n"
+            "  helix serve MODEL --listen 0.0.0.0:8080 --key %s --open\n\n"
+            "Then other machines, by a code that is typed there once, or by a key for each:\n\n"
+            "  helix pair\n"
             "  helix key new --worker NAME\n",
-            file.c_str());
+            file.c_str(), file.c_str());
         return base::Ok{};
     }
     std::error_code ignored;

@@ -67,7 +67,8 @@ Result<std::string> code_in(const std::string& file) {
 
 Result<std::string> asked_code() {
     for (int i = 0; i < kAskTimes; ++i) {
-        std::fputs("Pairing code shown by 'helix pair' at the coordinator: ", stderr);
+        std::fputs("Pairing code ('helix pair' at the coordinator shows one, or its page): ",
+                   stderr);
         std::string line;
         if (!std::getline(std::cin, line)) break;
         if (const auto code = api::typed_code(line)) return *code;

@@ -208,6 +208,13 @@ base::Status fill_cluster_address(const ServeArguments& a, const HostPort& http,
     if (options.listen_host == "0.0.0.0") options.listen_host = "*";
     options.insecure = a.insecure;
     if (!a.key.empty()) {
+        std::error_code ignored;
+        if (!std::filesystem::exists(a.key, ignored)) {
+            return base::Error{base::Errc::not_found,
+                               fmt::format("--key: there is no {}; 'helix key new --file {}' "
+                                           "makes it",
+                                           a.key, a.key)};
+        }
         TRY(options.key, net::read_coordinator_key(a.key));
     } else if (!net::is_loopback(options.listen_host) && !a.insecure && !a.no_worker &&
                a.cluster_listen.empty()) {
@@ -382,13 +389,17 @@ void tell_addresses(const ServeArguments& a, const std::string& host, std::uint1
                             net::url_host(address), port);
     }
     LOG_INFO("serving {} at {}", model, urls);
+    LOG_INFO("to chat and to see the cluster, open {}://{}:{}/", scheme_of(a.tls),
+             net::url_host(addresses.front()), port);
     if (a.key.empty() && !a.insecure && !net::is_loopback(host)) return;
     for (const std::string& address : addresses) {
         LOG_INFO("a worker joins with: helix worker --join {}:{}{}", net::url_host(address), port,
                  a.key.empty() ? "" : " --key FILE");
     }
     if (!a.key.empty()) {
-        LOG_INFO("a machine without a key: helix pair on this one, helix worker --pair there");
+        LOG_INFO(
+            "a machine without a key: type helix worker there; helix pair on this one, or its "
+            "page, shows the code that it asks for");
     }
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -70,7 +71,14 @@ std::vector<std::string> reachable_addresses(const std::string& host) {
         if (std::find(found.begin(), found.end(), number) == found.end()) found.push_back(number);
     }
     if (found.empty()) found.emplace_back("127.0.0.1");
-    return found;
+    return best_first(std::move(found));
+}
+
+std::vector<std::string> best_first(std::vector<std::string> addresses) {
+    std::stable_partition(addresses.begin(), addresses.end(), [](const std::string& address) {
+        return !address.starts_with("169.254.");
+    });
+    return addresses;
 }
 
 }  // namespace helix::net

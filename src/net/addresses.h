@@ -25,7 +25,11 @@ bool is_every_address(const std::string& host);  // "0.0.0.0", "::", "*"
 
 // The addresses under which others reach what listens on host: that one, or if it means every
 // address those of this machine's interfaces that are up, without loopback; 127.0.0.1 if there are
-// none.
+// none. Best first.
 std::vector<std::string> reachable_addresses(const std::string& host);
+
+// The addresses with those last that a machine gave itself because nobody gave it one (IPv4
+// link-local, 169.254.0.0/16): where it has others, machines elsewhere hardly reach these.
+std::vector<std::string> best_first(std::vector<std::string> addresses);
 
 }  // namespace helix::net

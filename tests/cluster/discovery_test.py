@@ -110,6 +110,16 @@ def look_around(helix, attic):
     return done.stderr
 
 
+def test_key_that_is_not_there(serve, hall, key):
+    """The error says what makes it, and that says what comes next."""
+    done = subprocess.run([*hall.enter, *map(str, serve)], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    mends = re.search(rf"there is no {key}; '(helix key new --file \S+)' makes it", done.stderr)
+    assert done.returncode == 1 and mends, done
+    words = mends[1].split()
+    made = subprocess.run([serve[0], *words[1:]], capture_output=True, text=True, timeout=LIMIT_S, check=True)
+    assert key.exists() and f"--key {key}" in made.stdout and "helix pair\n" in made.stdout, made
+
+
 def test_without_announcement(helix, serve, hall, attic):
     with hall.start(*serve, "--no-announce"):
         wait_for(lambda: hall.ask("/health/live"), "the server")
@@ -121,6 +131,7 @@ def test_pairing(helix, serve, hall, attic):
     place = f"{ADDRESSES[0]}:8080"
     with hall.start(*serve) as server:
         said(server, "announced on the local network")
+        said(server, f"open http://{place}/")
         text = look_around(helix, attic)
         assert place in text and f"helix worker --join {place} --pair" in text and "helix-demo" in text, text
         ours, theirs = pty.openpty()
@@ -151,8 +162,8 @@ def main():
         folder = pathlib.Path(name)
         hall, attic = Machine(0, folder), Machine(1, folder)
         key = folder / "coordinator.key"
-        run(helix, "key", "new", "--file", key)
         serve = [helix, "serve", "--model", model, "--no-worker", "--listen", "0.0.0.0:8080", "--open", "--key", key]
+        test_key_that_is_not_there(serve, hall, key)
         test_without_announcement(helix, serve, hall, attic)
         test_pairing(helix, serve, hall, attic)
     print(f"found, paired and served in {time.monotonic() - began:.1f} s")

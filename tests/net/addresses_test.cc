@@ -36,5 +36,12 @@ TEST(Addresses, OfEveryInterfaceAreThoseThatOthersCanUse) {
     }
 }
 
+TEST(Addresses, ThatAMachineGaveItselfComeLast) {
+    EXPECT_EQ(
+        best_first({"169.254.64.113", "192.168.1.20", "169.254.0.9", "10.0.0.7"}),
+        (std::vector<std::string>{"192.168.1.20", "10.0.0.7", "169.254.64.113", "169.254.0.9"}));
+    EXPECT_EQ(best_first({"169.254.64.113"}), std::vector<std::string>{"169.254.64.113"});
+}
+
 }  // namespace
 }  // namespace helix::net::addresses_test

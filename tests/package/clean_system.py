@@ -105,10 +105,10 @@ def descends(pid, ancestor):
 
 
 @contextlib.contextmanager
-def booted(root):
-    """The system of that folder, until the block ends. It shares this machine's network."""
+def booted(root, *options):
+    """The system of that folder, until the block ends. It shares this machine's network, unless options of systemd-nspawn say otherwise."""
     with tempfile.TemporaryFile("w+") as log:
-        nspawn = subprocess.Popen(["systemd-nspawn", "--quiet", "--keep-unit", "--register=no", "--directory", root, "--boot"],
+        nspawn = subprocess.Popen(["systemd-nspawn", "--quiet", "--keep-unit", "--register=no", "--directory", root, *options, "--boot"],
                                   stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
             found = []

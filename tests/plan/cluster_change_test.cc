@@ -76,6 +76,18 @@ TEST(ClusterChange, ANewMachineIsLikeItsTypeAndLinkedLikeItsRegion) {
     EXPECT_EQ(lines.at({5, 4}), 1.25e9);
 }
 
+TEST(ClusterChange, ANewMachineMayBeLikeOneThatHasANameAndNoType) {
+    spec::ClusterSpec cluster = two_regions();
+    cluster.nodes[1].type.clear();
+    cluster.nodes[1].memory_bytes = 7'000'000'000;
+    const std::string name = cluster.nodes[1].name;
+    const auto result = apply_change(cluster, AddMachines{name, cluster.nodes[1].region, 1, {}});
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    EXPECT_EQ(result->cluster.nodes.back().name, "new-" + name);
+    EXPECT_EQ(result->cluster.nodes.back().memory_bytes, 7'000'000'000);
+    EXPECT_FALSE(apply_change(cluster, AddMachines{"nobody", cluster.nodes[1].region, 1, {}}).ok());
+}
+
 TEST(ClusterChange, ANewTypeComesFromTheCatalogue) {
     const ChangedCluster result = changed(parse_add("A100-80@east"));
     const spec::NodeSpec& node = result.cluster.nodes.back();

@@ -101,6 +101,10 @@ base::Result<NodeSpec> machine_of(const ClusterSpec& cluster, const std::string&
         if (spec::folded_name(node.type) != folded) continue;
         if (like == nullptr || (like->region != region && node.region == region)) like = &node;
     }
+    // Machines that measured themselves may have no type, but they have names.
+    for (const NodeSpec& node : cluster.nodes) {
+        if (like == nullptr && node.name == type) like = &node;
+    }
     NodeSpec machine;
     if (like != nullptr) {
         machine = *like;
@@ -195,7 +199,7 @@ base::Status apply(const AddMachines& add, ChangedCluster& changed) {
     TRY(const std::string region, region_of(cluster, add));
     TRY(NodeSpec machine, machine_of(cluster, add.type, region));
     for (std::int32_t k = 0; k < add.count; ++k) {
-        machine.name = free_name(cluster, machine.type);
+        machine.name = free_name(cluster, machine.type.empty() ? add.type : machine.type);
         machine.region = region;
         cluster.nodes.push_back(machine);
         changed.origin.push_back(-1);

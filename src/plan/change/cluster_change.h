@@ -65,10 +65,10 @@ struct ChangedCluster {
 };
 
 // * add: memory, network and measurements of a machine of that type that is there (in the region by
-//   preference), else of the catalogue. Towards each other machine and the coordinator it gets the
-//   commonest line that machines of its region have there; towards the only machine of its region
-//   the commonest line within regions, or where there is none that machine's fastest. Named
-//   "new-L4", "new-L4-2", ...
+//   preference), else of the machine of that name, else of the catalogue. Towards each other
+//   machine and the coordinator it gets the commonest line that machines of its region have there;
+//   towards the only machine of its region the commonest line within regions, or where there is
+//   none that machine's fastest. Named "new-L4", "new-L4-2", ...
 // * remove: its links go too.
 // * link: both directions. Between regions every link there is between them, and their trunks.
 // * upgrade: keeps name, place, host, network and links; memory and measurements as with add.

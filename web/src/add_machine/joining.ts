@@ -63,6 +63,15 @@ export function pairingText(pairing: Pairing): string {
   return pairing.wrong_tries === 0 ? left : `${left} Wrong codes that were tried: ${pairing.wrong_tries}.`;
 }
 
+// The commands that start a server which only its own machine reaches for a network.
+export function networkCommands(port: string): string {
+  return [
+    'helix key new',
+    '(umask 077; echo "me $(head -c 24 /dev/urandom | base64)" > api.keys)',
+    `helix serve MODEL --listen 0.0.0.0:${port} --key ~/.helix/coordinator.key --api-key-file api.keys`,
+  ].join('\n');
+}
+
 // The commands that save a key on the other machine, readable by its owner alone.
 export function saveCommand(key: MadeKey): string {
   return `(umask 077; cat > ${key.file} <<'END'\n${key.text.trimEnd()}\nEND\n)`;
