@@ -40,6 +40,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(helix_flags INTERFACE -Wno-error=maybe-uninitialized -Wno-maybe-uninitialized
         -Wno-restrict -Wno-error=null-dereference -Wno-null-dereference)
 endif()
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+    # A plain char has a sign, as it has on amd64, where everything is tested; on ARM it would have none.
+    target_compile_options(helix_flags INTERFACE -fsigned-char)
+endif()
 if(HELIX_SANITIZE)
     target_compile_options(helix_flags INTERFACE -fsanitize=${HELIX_SANITIZE} -fno-omit-frame-pointer
         -fno-sanitize-recover=all)
