@@ -22,7 +22,7 @@ if(CCACHE)
         CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 find_program(MOLD mold)
-if(MOLD)
+if(MOLD AND NOT CMAKE_CROSSCOMPILING)  # compilers for other processors do not find it
     add_link_options(-fuse-ld=mold)
 endif()
 

@@ -47,6 +47,7 @@ fetch_libraries() {
 # What dpkg-shlibdeps reads of installed packages, in DIR/dpkg: names, versions, files and symbols.
 note_packages() {
     mkdir -p "$1/dpkg/info" "$1/dpkg/updates"
+    echo 1 >"$1/dpkg/info/format"
     for deb in "$1"/var/cache/apt/archives/*.deb; do
         package=$(dpkg-deb --field "$deb" Package)
         dpkg-deb --ctrl-tarfile "$deb" >"$1/dpkg/control.tar"
