@@ -38,7 +38,7 @@ fetch_libraries() {
     done
     # What the packages' scripts choose among alternatives.
     for name in blas lapack; do
-        ln -s "$name/lib$name.so.3" "$root.new/usr/lib/$triple/lib$name.so.3"
+        for file in lib$name.so lib$name.so.3; do ln -s "$name/$file" "$root.new/usr/lib/$triple/$file"; done
     done
     echo "$libraries" >"$root.new/packages"
     mv "$root.new" "$root"

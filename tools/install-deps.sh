@@ -27,6 +27,7 @@ elif [ "${1:-}" = "--fuzz" ]; then
 elif [ "${1:-}" = "--arm64" ]; then
     packages="$packages g++-aarch64-linux-gnu qemu-user-static mmdebstrap debian-archive-keyring"
 elif [ "${1:-}" = "--libraries" ]; then
+    # shellcheck disable=SC2086  # the list is meant to be split
     printf '%s\n' $packages | grep -e '-dev$'
     exit 0
 fi

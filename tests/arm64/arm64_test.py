@@ -165,15 +165,17 @@ class MixedCluster(processes.Cluster):
         self.helix = self.programs.get(name, self.amd64)
         super().run(name, arguments)
 
-    async def holds(self, name, limit_s=300):
-        """Waits until that worker computes layers."""
+    async def holds(self, name, starts=1, limit_s=300):
+        """Waits until that worker, started so many times, computes layers. Its number outlives a start, its log says more."""
         until = time.monotonic() + limit_s
         view = None
         while time.monotonic() < until:
             with contextlib.suppress(OSError, ValueError, IndexError):
                 view = await streams.get_json(self.port, "/helix/cluster")
-                if any(one["name"] == name and one["ready"] and one["layers"][1] > one["layers"][0] for one in view["workers"]):
-                    return
+                for one in view["workers"]:
+                    if (one["name"] == name and one["ready"] and one["layers"][1] > one["layers"][0]
+                            and self.log(name).count("are loaded") >= starts):
+                        return
             await asyncio.sleep(0.1)
         raise SystemExit(f"{name} gets no layers: {json.dumps(view)}\n{self.log(name)[-2000:]}")
 
@@ -214,7 +216,7 @@ async def run_cluster(cluster, bodies, expected):
     for name in ("w1", "w2"):
         counts.append(await loses(cluster, name, bodies, expected))
         cluster.start_worker(name)
-        await cluster.holds(name)
+        await cluster.holds(name, starts=2)
     return counts
 
 
