@@ -4,6 +4,7 @@
 # make web     the page for browsers, from web/src into web/dist (Node 18 or later)
 # make check ROOM=core    the tests of one room, quickly, after a change
 # make package    Debian packages of the program and its symbols, and a tarball, in build/packages
+# make arm64      the program for arm64, built here on amd64 and tested under qemu-user beside the one for amd64
 # make sim-night HOURS=8    the cluster fuzz on all cores; HOURS=0.01 for a quick try
 # make fuzz MINUTES=10    what reads bytes from outside gets any bytes, within limits of memory and time
 # make chaos N=1000    kills and stops workers of a real cluster N times under load and compares every answer
@@ -14,7 +15,7 @@ JOBS ?= $(shell nproc)
 MODEL ?=
 BUILD := build/release
 
-.PHONY: all build demo demo-check test test-all check bench sim-night chaos format format-check package tidy layers words asan tsan fuzz web clean help
+.PHONY: all build demo demo-check test test-all check bench sim-night chaos format format-check package arm64 tidy layers words asan tsan fuzz web clean help
 
 all: build
 
@@ -45,6 +46,10 @@ package: build
 	@tools/install-deps.sh --package
 	@tools/package.sh $(BUILD) build/packages
 	@tools/tarball.py $(BUILD) build/packages
+
+arm64:
+	@tools/install-deps.sh
+	@JOBS=$(JOBS) tools/arm64.sh
 
 ROOM ?=
 check:

@@ -7,14 +7,15 @@ install(TARGETS helix RUNTIME)
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${doc})
 install(DIRECTORY docs examples containers DESTINATION ${doc} PATTERN __pycache__ EXCLUDE)
 
-install(CODE "set(share ${CMAKE_INSTALL_DATADIR})\nset(man ${CMAKE_INSTALL_MANDIR})\nset(bin ${CMAKE_INSTALL_BINDIR})")
+# A program for another processor is run by what runs it here.
+install(CODE "set(runner ${CMAKE_CROSSCOMPILING_EMULATOR})\nset(share ${CMAKE_INSTALL_DATADIR})\nset(man ${CMAKE_INSTALL_MANDIR})\nset(bin ${CMAKE_INSTALL_BINDIR})")
 install(CODE [[
     set(root $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX})
     function(helix_prints file)
         cmake_path(GET file PARENT_PATH folder)
         file(MAKE_DIRECTORY ${folder})
         message(STATUS "Installing: ${file}")
-        execute_process(COMMAND ${root}/${bin}/helix ${ARGN} OUTPUT_FILE ${file} COMMAND_ERROR_IS_FATAL ANY)
+        execute_process(COMMAND ${runner} ${root}/${bin}/helix ${ARGN} OUTPUT_FILE ${file} COMMAND_ERROR_IS_FATAL ANY)
     endfunction()
     helix_prints(${root}/${man}/man1/helix.1 man)
     file(STRINGS ${root}/${man}/man1/helix.1 pages REGEX "^.fBhelix.-[a-z]+.fR.1.$")

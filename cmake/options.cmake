@@ -22,7 +22,7 @@ if(CCACHE)
         CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 find_program(MOLD mold)
-if(MOLD)
+if(MOLD AND NOT CMAKE_CROSSCOMPILING)  # compilers for other processors do not find it
     add_link_options(-fuse-ld=mold)
 endif()
 
@@ -39,6 +39,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # g++ 12 reports these falsely inside std::variant and std::string at -O2.
     target_compile_options(helix_flags INTERFACE -Wno-error=maybe-uninitialized -Wno-maybe-uninitialized
         -Wno-restrict -Wno-error=null-dereference -Wno-null-dereference)
+endif()
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+    # A plain char has a sign, as it has on amd64, where everything is tested; on ARM it would have none.
+    target_compile_options(helix_flags INTERFACE -fsigned-char)
 endif()
 if(HELIX_SANITIZE)
     target_compile_options(helix_flags INTERFACE -fsanitize=${HELIX_SANITIZE} -fno-omit-frame-pointer

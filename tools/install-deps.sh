@@ -4,6 +4,8 @@
 #   tools/install-deps.sh --test   and what the tests need besides
 #   tools/install-deps.sh --package   and what makes packages
 #   tools/install-deps.sh --fuzz   and what the fuzzers need besides
+#   tools/install-deps.sh --arm64   and what builds for arm64 and runs that
+#   tools/install-deps.sh --libraries   installs nothing: prints the libraries that the program is built with, a line each
 set -eu
 
 packages="build-essential cmake ninja-build ccache mold pkg-config python3
@@ -22,6 +24,12 @@ elif [ "${1:-}" = "--package" ]; then
     packages="$packages $packing"
 elif [ "${1:-}" = "--fuzz" ]; then
     packages="$packages clang libclang-rt-dev"
+elif [ "${1:-}" = "--arm64" ]; then
+    packages="$packages g++-aarch64-linux-gnu qemu-user-static mmdebstrap debian-archive-keyring"
+elif [ "${1:-}" = "--libraries" ]; then
+    # shellcheck disable=SC2086  # the list is meant to be split
+    printf '%s\n' $packages | grep -e '-dev$'
+    exit 0
 fi
 
 missing=""
