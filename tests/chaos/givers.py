@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A worker that gives weights to others is killed or stopped while they fetch from it, with real processes.
 
-    tests/chaos/givers.py HELIX [--shape llama-160m] [--only "warm kill"] [--limit 240]
+    tests/chaos/givers.py HELIX [--shape llama-160m] [--only "warm kill" | --few] [--limit 240]
 
 A coordinator and four workers, each with a cache of its own and with the whole model to hold. In the warm cases the cache of
 the first has it all, and the others, whose caches are cold, fetch from it; in the cold cases all caches are, and the one that
@@ -9,13 +9,14 @@ is furthest is taken. In the midst of that the giver gets SIGKILL, or SIGSTOP. T
 model without it, with the bytes that it has when nothing happens. Then a giver that was stopped goes on, and one that was
 killed is started again with what its cache has by then; and all four answer, to the letter, as a single machine does. Nothing
 is removed from a cache that a worker uses, and all from that of one that was killed.
-Ends with 1 otherwise. Standard library only.
+Ends with 1 otherwise. With --few one case alone, unless HELIX_SWEEPS=all. Standard library only.
 """
 import argparse
 import asyncio
 import collections
 import filecmp
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -272,8 +273,11 @@ def main():
     parser.add_argument("helix")
     parser.add_argument("--shape", default="llama-160m", choices=sorted(LAYERS), help="of the synthetic model")
     parser.add_argument("--only", help="one case, as its line names it")
+    parser.add_argument("--few", action="store_true", help="the first case alone, unless HELIX_SWEEPS=all")
     parser.add_argument("--limit", type=float, default=240, help="seconds that each step may take")
     args = parser.parse_args()
+    if args.few and os.environ.get("HELIX_SWEEPS") != "all":
+        args.only = f"{CASES[0].start} {CASES[0].how}"
     if args.only and args.only not in [f"{case.start} {case.how}" for case in CASES]:
         raise SystemExit(f"--only {args.only}: there is no such case")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="helix-givers-"))
