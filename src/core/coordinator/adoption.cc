@@ -137,20 +137,9 @@ std::optional<Adoption::Way> Adoption::way_of(const RequestState& state,
 }
 
 void Adoption::run(TimePoint now, RequestState& state, const Way& way) {
-    ++adopted_;
-    queue_.start(state);
-    state.running = true;
-    state.attempt = way.key.attempt;
-    state.moved = false;
-    state.hands_over_again.clear();
-    state.pipeline = way.pipeline;
-    state.path = placements_.router()->graph().path(way.pipeline);
-    state.last_progress = now;
-    state.started = now;
+    life_.begin_attempt(now, state, way.key.attempt, way.pipeline,
+                        placements_.router()->graph().path(way.pipeline));
     state.route_reason = RouteReason::adopted;
-    for (const Stage& stage : state.pipeline) {
-        fleet_.at(stage.worker).kv.add(state.request.id, room_.expected_pages(state, stage));
-    }
     if (!way.began) {
         state.prompt_rows = length(state);
         prompts_.start(state.prompt_rows);

@@ -10,9 +10,9 @@
 #include "core/coordinator/outbox.h"
 #include "core/coordinator/placements.h"
 #include "core/coordinator/prompt_window.h"
+#include "core/coordinator/request_life.h"
 #include "core/coordinator/request_table.h"
 #include "core/coordinator/roles.h"
-#include "core/coordinator/room.h"
 #include "core/coordinator/speculation.h"
 #include "core/coordinator/stage_sender.h"
 #include "core/coordinator/token_flow.h"
@@ -32,19 +32,18 @@ namespace helix::core {
 // at a worker (WorkerReport).
 class Adoption {
   public:
-    Adoption(const CoordinatorConfig& config, Outbox& out, Fleet& fleet, AdmissionQueue& queue,
-             PromptWindow& prompts, const Placements& placements, const Room& room,
-             StageSender& stages, Speculation& speculation, Roles& roles, TokenFlow& tokens)
+    Adoption(const CoordinatorConfig& config, Outbox& out, const Fleet& fleet,
+             PromptWindow& prompts, const Placements& placements, StageSender& stages,
+             Speculation& speculation, Roles& roles, RequestLife& life, TokenFlow& tokens)
         : config_(config),
           out_(out),
           fleet_(fleet),
-          queue_(queue),
           prompts_(prompts),
           placements_(placements),
-          room_(room),
           stages_(stages),
           speculation_(speculation),
           roles_(roles),
+          life_(life),
           tokens_(tokens) {}
 
     // A worker that joined has kept this.
@@ -60,7 +59,6 @@ class Adoption {
     bool adopt(TimePoint now, RequestState& state);
     // What nobody has claimed in time is given up.
     void end_late(TimePoint now);
-    std::int64_t adopted() const { return adopted_; }
 
   private:
     using ByWorker = std::map<WorkerId, SequenceHeld>;  // of a request: its newest attempt
@@ -78,18 +76,16 @@ class Adoption {
 
     const CoordinatorConfig& config_;
     Outbox& out_;
-    Fleet& fleet_;
-    AdmissionQueue& queue_;
+    const Fleet& fleet_;
     PromptWindow& prompts_;
     const Placements& placements_;
-    const Room& room_;
     StageSender& stages_;
     Speculation& speculation_;
     Roles& roles_;
+    RequestLife& life_;
     TokenFlow& tokens_;
     std::map<RequestId, ByWorker> kept_;
     std::optional<TimePoint> in_force_since_;  // a placement is, while something is kept
-    std::int64_t adopted_ = 0;
 };
 
 }  // namespace helix::core

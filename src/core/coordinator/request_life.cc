@@ -18,22 +18,28 @@ void RequestLife::reject(RequestId id, RejectReason reason, const std::string& m
     out_.push(RejectRequest{id, reason, message, reason == RejectReason::unavailable ? 5 : 0});
 }
 
-void RequestLife::start(TimePoint now, RequestState& state, Path path) {
+void RequestLife::begin_attempt(TimePoint now, RequestState& state, std::uint32_t attempt,
+                                Pipeline pipeline, Path path) {
     queue_.start(state);
     state.running = true;
-    state.attempt = ++state.last_attempt;
+    state.attempt = attempt;
     state.moved = false;
     state.hands_over_again.clear();
-    state.pipeline = placements_.router()->graph().pipeline(path);
+    state.pipeline = std::move(pipeline);
     state.path = std::move(path);
     state.last_progress = now;
     state.started = now;
-    state.prompt_rows = length(state) - state.prefix.cached;
-    stages_.going(state, state.prompt_rows);
-    prompts_.start(state.prompt_rows);
     for (const Stage& stage : state.pipeline) {
         fleet_.at(stage.worker).kv.add(state.request.id, room_.expected_pages(state, stage));
     }
+}
+
+void RequestLife::start(TimePoint now, RequestState& state, Path path) {
+    Pipeline pipeline = placements_.router()->graph().pipeline(path);
+    begin_attempt(now, state, ++state.last_attempt, std::move(pipeline), std::move(path));
+    state.prompt_rows = length(state) - state.prefix.cached;
+    stages_.going(state, state.prompt_rows);
+    prompts_.start(state.prompt_rows);
     StageInput input;
     input.key = {state.request.id, state.attempt};
     input.tokens = state.request.prompt;

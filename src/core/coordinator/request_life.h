@@ -49,6 +49,10 @@ class RequestLife {
 
     void reject(RequestId id, RejectReason reason, const std::string& message);
     void start(TimePoint now, RequestState& state, Path path);
+    // The waiting request runs from now on as this attempt on this pipeline, whose workers are
+    // charged for it. path is its way in the router's graph, or empty.
+    void begin_attempt(TimePoint now, RequestState& state, std::uint32_t attempt, Pipeline pipeline,
+                       Path path);
     // The request goes back to its place in the queue, to be computed anew.
     void restart(RequestState& state, RouteReason reason);
     void restart_without_prefix(RequestState& state);
