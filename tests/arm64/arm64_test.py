@@ -157,7 +157,8 @@ class MixedCluster(processes.Cluster):
     def __init__(self, ours, theirs, model, folder):
         pieces = [(0, LAYERS // 2), (LAYERS // 2, LAYERS), (LAYERS // 2, LAYERS)]
         serve = ["--placement", processes.write_placement(folder, LAYERS, pieces), "--no-announce", "--no-balance"]
-        super().__init__(str(ours), str(model), len(pieces), folder, "100MB", 0.2, serve)
+        # Both twins must be needed: a worker without a share of the planned flow is given nothing.
+        super().__init__(str(ours), str(model), len(pieces), folder, "100MB", 1, serve, speeds=(1, 1, 0.01))
         self.programs = {self.ARM64: str(theirs)}
         self.amd64 = str(ours)
 
