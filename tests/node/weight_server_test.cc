@@ -5,6 +5,7 @@
 
 #include "base/temp_folder.h"
 #include "model/synth.h"
+#include "wire/codec.h"
 
 namespace helix::node::weight_server_test {
 namespace {
