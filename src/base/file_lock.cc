@@ -34,7 +34,7 @@ Result<std::unique_ptr<FileLock>> FileLock::open(const std::filesystem::path& pa
         return Error{Errc::io, fmt::format("{}: cannot make this folder: {}",
                                            path.parent_path().string(), error.message())};
     }
-    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (descriptor < 0) return failed(path, "open");
     return std::unique_ptr<FileLock>(new FileLock(descriptor));
 }
