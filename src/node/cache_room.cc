@@ -158,12 +158,10 @@ Status CacheRoom::remove(std::uint64_t too_much) {
                                                   megabytes(total(files) - total(old)))};
     }
     std::uint64_t removed = 0;
-    std::set<std::string> gone;
     for (const TensorCache::File& file : old) {
         if (removed >= too_much + slack()) break;
         if (!remove_file(file.path)) continue;
         removed += file.bytes;
-        gone.insert(file.path.filename().string());
     }
     LOG_INFO("removed {:.1f} MB of weights that no process uses from {}", megabytes(removed),
              cache_.folder().string());

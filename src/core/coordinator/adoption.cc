@@ -109,10 +109,7 @@ std::optional<Adoption::Way> Adoption::way_of(const RequestState& state,
         !is_whole(way.pipeline, way.key, kept)) {
         return std::nullopt;
     }
-    const auto first = kept.find(way.pipeline.front().worker);
-    const auto last = kept.find(way.pipeline.back().worker);
-    if (first == kept.end() || last == kept.end()) return std::nullopt;
-    const std::vector<ProducedToken>& drawn = last->second.drawn;
+    const std::vector<ProducedToken>& drawn = kept.at(way.pipeline.back().worker).drawn;
     if (!are_sound(drawn, config_.vocab_size)) return std::nullopt;
     const std::int32_t said = length(state);
     std::int32_t known = said;  // tokens of prompt and output, those that are unsaid with them
@@ -129,7 +126,7 @@ std::optional<Adoption::Way> Adoption::way_of(const RequestState& state,
     if (!drawn.empty() && drawn.back().position + 1 != known) return std::nullopt;
     if (planted(PlantedBug::tail_not_passed_on)) way.unsaid.clear();
     way.began = !drawn.empty();
-    const SequenceHeld& rows = first->second;
+    const SequenceHeld& rows = kept.at(way.pipeline.front().worker);
     way.rows_going = rows.certain == known && rows.arrived == known;
     const bool next_is_due = way.began && rows.certain <= known - 1 && known - 1 <= rows.arrived;
     if (!way.rows_going && !next_is_due) return std::nullopt;
