@@ -7,6 +7,7 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 
 option(HELIX_UNITY "compile several sources at a time; off: each alone, for quick small rebuilds" ON)
 set(HELIX_UNITY_BATCH 32 CACHE STRING "that many")
+set(HELIX_ONLY_SANITIZED "" CACHE STRING "test programs, without helix_, that only sanitizer builds build and run")
 set(HELIX_UNOPTIMISED "" CACHE STRING "targets that need no speed, without helix_: compiled with -O0")
 set(HELIX_LITTLE_OPTIMISED "" CACHE STRING "those that need some: compiled with -O1")
 option(HELIX_BENCHMARKS "build bench/" OFF)

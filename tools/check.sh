@@ -15,7 +15,7 @@ step() {
 }
 
 format() { git ls-files '*.h' '*.cc' | xargs clang-format --dry-run -Werror; }
-configure() { cmake --preset "$1" >"build/$1.log" 2>&1 || { tail -20 "build/$1.log"; return 1; }; }
+configure() { cmake --preset "$@" >"build/$1.log" 2>&1 || { tail -20 "build/$1.log"; return 1; }; }
 build() { cmake --build --preset "$1" -j "$jobs" -- --quiet; }
 
 # Runs ctest, and after a failure shows once more what failed, without the logs of what did not.
@@ -39,7 +39,10 @@ step format format
 step layers python3 tools/check_layers.py .
 step words python3 tools/check_words.py .
 step "matrix shaders" python3 tools/matrix_shaders.py --check
-step "configure release" configure release
+# Unit tests that are the same under sanitizers run there only, but for make test-all.
+every=()
+[ "${HELIX_SWEEPS:-}" != all ] || every=(-DHELIX_ONLY_SANITIZED=)
+step "configure release" configure release "${every[@]}"
 step "build release" build release
 step tidy tools/tidy.py build/release
 step "configure asan" configure asan

@@ -141,6 +141,7 @@ std::int64_t largest_tensor(const model::GgufFile& file) {
 // What a Vulkan device's weights need of this machine while they are loaded: one tensor, the
 // embedding, and pieces on their way. A device of software has its memory here, too.
 TEST(ResidentMemory, AVulkanDevicesWeightsGoThereTensorByTensor) {
+    if (kSanitized) GTEST_SKIP() << "no sanitizer sees the device, and it has memory of its own";
     const auto instance = VulkanInstance::create();
     if (!instance.ok() || (*instance)->devices().empty()) GTEST_SKIP() << "no Vulkan device";
     const SynthFile file(large_shape(), TensorType::q8_0);

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/effort.h"
 #include "base/index.h"
 #include "checked_vulkan.h"
 #include "synth_file.h"
@@ -62,6 +63,7 @@ TEST(SelfProfile, WaitsForTheDeviceAndLeavesCompilingOut) {
 // What a worker on a Vulkan device reports is not the time that commands take to be recorded: it is
 // what a batch takes whose rows come back.
 TEST(SelfProfile, OfAVulkanDeviceIsWhatItsBatchesTake) {
+    if (kSanitized) GTEST_SKIP() << "no sanitizer sees the device, and it is about its times";
     const auto vulkan = CheckedVulkan::open();
     if (vulkan == nullptr) GTEST_SKIP() << "no Vulkan device";
     const SynthFile file(shape_of(kQwen3), model::TensorType::q8_0);

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/effort.h"
 #include "engine/runner/model_runner.h"
 #include "runner.h"
 #include "synth_file.h"
@@ -67,6 +68,7 @@ TEST_F(VulkanMemoryLimit, ALoadForWhichThereIsNoMemorySaysSo) {
 
 // Without a budget of its own it plans with what there is.
 TEST_F(VulkanMemoryLimit, WhatThereIsIsPlannedWith) {
+    if (kSanitized) GTEST_SKIP() << "no sanitizer sees the device; the next tests limit it, too";
     const SynthFile file(shape_of(kQwen3), TensorType::q8_0);
     Runner limited(backend_of(file, 16 << 20, 0), kAllLayers, 5, 2);
     Runner cpu = make_runner(file, kAllLayers, test_options(5, 2), 1);

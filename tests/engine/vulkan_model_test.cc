@@ -79,7 +79,15 @@ class VulkanModel : public testing::TestWithParam<Case> {
   private:
     std::shared_ptr<const VulkanInstance> instance_;
 };
-INSTANTIATE_TEST_SUITE_P(Cases, VulkanModel, testing::ValuesIn(kCases),
+// Experts on a device are in device_group_test.cc, too, which a sanitizer looks at.
+std::vector<Case> cases() {
+    std::vector<Case> all(std::begin(kCases), std::end(kCases));
+    if (!kSanitized) return all;
+    std::erase_if(all,
+                  [](const Case& one) { return one.kind.name == std::string_view("qwen3moe"); });
+    return all;
+}
+INSTANTIATE_TEST_SUITE_P(Cases, VulkanModel, testing::ValuesIn(cases()),
                          [](const auto& given) { return given.param.kind.name; });
 
 void expect_same(const PieceResult& got, const PieceResult& right, int step) {

@@ -323,6 +323,7 @@ TEST(Milp, TheTighterFormProvesFiveMachinesToo) {
 }
 
 TEST(Milp, FourMachinesOfThePublishedClusterAreProvenFromAHeuristicStart) {
+    if (kSanitized) GTEST_SKIP() << "no sanitizer sees the solver";
     const PublishedProblem problem = part_of_ablation(4);
     MilpOptions options;
     options.start = even_placement(problem.capacities, problem.model.n_layers);
