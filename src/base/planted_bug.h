@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-// Bugs that are put into core on purpose, to see whether the tests find them. In every build but
-// that of helix_cluster_fuzz_planted, planted() is a constant false and the compiler leaves no
-// trace.
+// Bugs that are put into core and sim on purpose, to see whether the tests find them. In every
+// build but that of helix_cluster_fuzz_planted, planted() is a constant false and the compiler
+// leaves no trace.
 
 namespace helix::base {
 
@@ -31,15 +31,19 @@ enum class PlantedBug {
     shared_page_written,      // a page that others share is written instead of a copy
     arrived_before_written,   // KV is called arrived while it is still being written
     handover_forgotten,       // a hand-over that failed is not tried again
-    request_numbers_begin_anew,  // a coordinator that starts again counts requests from 1
-    lies_believed,               // what no sound worker says is taken for true
-    poison_not_noticed,          // deaths are not counted against the requests that ran
-    tail_not_passed_on,          // tokens that an earlier coordinator kept to itself are left out
-    unclaimed_kept,              // what no request claims after a takeover keeps its pages
-    epochs_begin_anew,           // a coordinator that takes over counts assignments from 1
-    old_assignment_answered,     // what an earlier coordinator asked for is answered to the next
-    scores_repeated,             // a prompt's log-probabilities come again after a takeover
-    count_                       // how many there are
+    request_numbers_begin_anew,   // a coordinator that starts again counts requests from 1
+    lies_believed,                // what no sound worker says is taken for true
+    poison_not_noticed,           // deaths are not counted against the requests that ran
+    tail_not_passed_on,           // tokens that an earlier coordinator kept to itself are left out
+    unclaimed_kept,               // what no request claims after a takeover keeps its pages
+    epochs_begin_anew,            // a coordinator that takes over counts assignments from 1
+    old_assignment_answered,      // what an earlier coordinator asked for is answered to the next
+    scores_repeated,              // a prompt's log-probabilities come again after a takeover
+    term_not_checked_by_worker,   // a worker hears a coordinator that was replaced
+    term_not_checked_by_gateway,  // so does a gateway
+    begun_forgotten,              // a request that is handed over begins with its first token again
+    attempts_not_raised,          // a request that is handed over counts its attempts from 0
+    count_                        // how many there are
 };
 constexpr std::array<const char*, static_cast<std::size_t>(PlantedBug::count_)> kPlantedBugs{
     "none",
@@ -68,7 +72,11 @@ constexpr std::array<const char*, static_cast<std::size_t>(PlantedBug::count_)> 
     "unclaimed_kept",
     "epochs_begin_anew",
     "old_assignment_answered",
-    "scores_repeated"};
+    "scores_repeated",
+    "term_not_checked_by_worker",
+    "term_not_checked_by_gateway",
+    "begun_forgotten",
+    "attempts_not_raised"};
 
 #ifdef HELIX_PLANTED_BUGS
 inline PlantedBug planted_bug = PlantedBug::none;

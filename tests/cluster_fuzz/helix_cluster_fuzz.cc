@@ -132,7 +132,9 @@ void print_total(const FuzzResult& total, std::uint64_t seeds, std::uint64_t rer
         "broken {}, messages lost {}, duplicated {}, moves asked for {} ({} refused at once), "
         "migrations committed {}, given up while reserving {}, while copying {}, in the last round "
         "{}, failovers {}, coordinators killed {} ({} requests cut off, {} handed over by "
-        "gateways, {} adopted), drains {} ({} to the "
+        "gateways, {} adopted), coordinators replaced {} ({} told so, {} orders and {} words of "
+        "those "
+        "that were back, led by two = 0), drains {} ({} to the "
         "end), tokens computed again {}, requests {} ({} "
         "completed, {} explicit errors), tokens {}, lost = 0, wrong = 0, unreached probes: {}, "
         "determinism re-runs {}; {:.0f} s, {:.0f}x real time\n",
@@ -140,9 +142,10 @@ void print_total(const FuzzResult& total, std::uint64_t seeds, std::uint64_t rer
         counts.false_losses, counts.links_broken, counts.lost, counts.duplicated, moves.asked,
         moves.refused, moves.committed, moves.given_up[0], moves.given_up[1], moves.given_up[2],
         counts.failovers, counts.coordinator_kills, counts.cut_off, counts.handed_over,
-        counts.adopted, counts.drains, counts.drained, counts.recomputed_tokens, total.requests,
-        total.completed, total.errors, total.tokens, unreached.empty() ? "none" : unreached, reruns,
-        took, total.simulated_s / took);
+        counts.adopted, counts.coordinators_replaced, counts.formers_stopped, counts.former_orders,
+        counts.former_words, counts.drains, counts.drained, counts.recomputed_tokens,
+        total.requests, total.completed, total.errors, total.tokens,
+        unreached.empty() ? "none" : unreached, reruns, took, total.simulated_s / took);
 }
 
 int run_many(const Options& options) {

@@ -190,6 +190,25 @@ TEST(CoordinatorAdoption, ATokenThatIsUnderWayIsWaitedForAndNotAskedForAgain) {
     EXPECT_EQ(takeover.rows[0].first_position, 6);
 }
 
+// The row of its last token was under way when the first stage told what it has; what came of it is
+// said before the gateway comes with the request.
+TEST(CoordinatorAdoption, ATokenThatIsSaidBeforeItsRequestIsClaimedIsNotLost) {
+    Takeover takeover;
+    for (auto& kept : takeover.kept) kept[0].arrived = kept[0].certain = 6;
+    takeover.join_all();
+    takeover.token(6, 23);
+    takeover.submit();
+    ASSERT_TRUE(takeover.routed.has_value());
+    EXPECT_EQ(takeover.routed->reason, RouteReason::adopted);
+    EXPECT_EQ(takeover.streamed, std::vector<Token>{23});
+    ASSERT_EQ(takeover.rows.size(), 1U);
+    EXPECT_EQ(takeover.rows[0].first_position, 6);
+    EXPECT_EQ(takeover.rows[0].tokens[0], 23);
+    takeover.token(7, 24);
+    EXPECT_EQ(takeover.streamed, (std::vector<Token>{23, 24}));
+    EXPECT_TRUE(takeover.cut_off.empty());
+}
+
 TEST(CoordinatorAdoption, APromptThatIsBeingComputedIsWaitedFor) {
     Takeover takeover;
     takeover.begun.choices[0].output.clear();

@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -113,8 +114,15 @@ Fault fault_of(FaultKind kind, std::int32_t a, double amount, double seconds) {
     return fault;
 }
 
+// The old one is back so long after the next is there.
+Fault replacement(double old_back_after_s) {
+    Fault fault = fault_of(FaultKind::replace_coordinator, spec::kCoordinator, 0.1, kDownSeconds);
+    fault.back_us = static_cast<std::int64_t>(old_back_after_s * 1e6);
+    return fault;
+}
+
 Result take_over(const FaultyClusterConfig& given, const Case& which,
-                 std::vector<Fault> beside = {}) {
+                 std::vector<Fault> beside = {}, std::optional<Fault> first = {}) {
     constexpr std::int64_t kAfter = 60;
     Result result;
     FaultyClusterConfig how = given;
@@ -146,8 +154,8 @@ Result take_over(const FaultyClusterConfig& given, const Case& which,
         if (letter.number == which.late) fate.late_s = 0.7;
         return fate;
     });
-    beside.insert(beside.begin(),
-                  fault_of(FaultKind::kill_coordinator, spec::kCoordinator, 0.1, kDownSeconds));
+    beside.insert(beside.begin(), first.value_or(fault_of(FaultKind::kill_coordinator,
+                                                          spec::kCoordinator, 0.1, kDownSeconds)));
     world.run_faults(beside);
     if (!world.run_until_idle(120) && result.broken.empty()) result.broken = "not all ended";
     world.calm();
@@ -195,6 +203,43 @@ TEST(Takeover, ACoordinatorThatDiesWhileItTakesOverIsFollowedByAnother) {
         const Result result = take_over(config(), {}, {second});
         EXPECT_EQ(result.broken, "") << at_us;
         EXPECT_EQ(result.counts.recomputed_tokens, 0) << at_us;
+    }
+}
+
+// It stood still when the next one took over, and speaks on: to workers that have left it, and to
+// clients, who hear nothing twice and nothing wrong.
+TEST(Takeover, ACoordinatorThatWasReplacedAndComesBackLeadsNobody) {
+    for (const double back_after_s : {0.0, 0.02, 0.3, 2.0}) {
+        const Result result = take_over(config(), {}, {}, replacement(back_after_s));
+        EXPECT_EQ(result.broken, "") << back_after_s;
+        EXPECT_EQ(result.counts.coordinators_replaced, 1) << back_after_s;
+        EXPECT_EQ(result.counts.adopted, kRequests) << back_after_s;
+        EXPECT_EQ(result.counts.recomputed_tokens, 0) << back_after_s;
+        EXPECT_GT(result.counts.former_orders, 0) << back_after_s;
+    }
+}
+
+TEST(Takeover, AWorkerThatLooksForACoordinatorTellsTheOldOneOfTheLaterOne) {
+    std::vector<Fault> again;
+    for (std::int32_t worker = 0; worker < kWorkers; ++worker) {
+        again.push_back(fault_of(FaultKind::declare_lost, worker, 0, 0));
+        again.back().at_us = 1'500'000;
+    }
+    const Result result = take_over(config(), {}, again, replacement(0.1));
+    EXPECT_EQ(result.broken, "");
+    EXPECT_EQ(result.counts.formers_stopped, 1);
+}
+
+TEST(Takeover, WithTheOldOneBackWhateverMessageIsLostDoubledOrLateTheTokensAreTheSame) {
+    const Fault replaced = replacement(0.02);
+    const std::int64_t letters = take_over(config(), {}, {}, replaced).letters;
+    EXPECT_GT(letters, 100);
+    const auto stride = static_cast<std::int64_t>(kSweepStride) * (whole_sweeps() ? 1 : 11);
+    for (std::int64_t at = 1; at <= letters; at += stride) {
+        for (const Case& which : {Case{.lost = at}, Case{.twice = at}, Case{.late = at},
+                                  Case{.kill_at = at, .killed = 1}}) {
+            ASSERT_EQ(take_over(config(), which, {}, replaced).broken, "") << which.text();
+        }
     }
 }
 

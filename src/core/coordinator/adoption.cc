@@ -40,6 +40,18 @@ void Adoption::note(WorkerId worker, const std::vector<SequenceHeld>& sequences)
     }
 }
 
+void Adoption::note_drawn(WorkerId worker, const std::vector<ProducedToken>& tokens) {
+    for (const ProducedToken& token : tokens) {
+        const auto kept = kept_.find(token.key.request);
+        if (kept == kept_.end()) continue;
+        const auto held = kept->second.find(worker);
+        if (held == kept->second.end() || held->second.key != token.key) continue;
+        std::vector<ProducedToken>& drawn = held->second.drawn;
+        const bool next = drawn.empty() || token.position == drawn.back().position + 1;
+        if (next) drawn.push_back(token);
+    }
+}
+
 void Adoption::forget(WorkerId worker) {
     for (auto at = kept_.begin(); at != kept_.end();) {
         at->second.erase(worker);

@@ -48,6 +48,8 @@ class Adoption {
 
     // A worker that joined has kept this.
     void note(WorkerId worker, const std::vector<SequenceHeld>& sequences);
+    // It said these tokens after it had told what it has kept.
+    void note_drawn(WorkerId worker, const std::vector<ProducedToken>& tokens);
     void forget(WorkerId worker);
     // The sequence may be claimed yet.
     bool is_kept(WorkerId worker, const SequenceKey& key) const;

@@ -170,6 +170,7 @@ void Coordinator::Impl::worker_said(TimePoint now, const FromWorker& event) {
     }
     std::visit(base::Overloaded{
                    [&](const TokensProduced& message) {
+                       adoption.note_drawn(worker, message.tokens);
                        const std::string unasked = tokens.on_tokens(now, worker, message);
                        if (!unasked.empty()) cut_off(now, worker, unasked);
                    },

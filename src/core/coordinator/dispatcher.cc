@@ -58,7 +58,8 @@ void Dispatcher::resume(RequestState state, const Begun& begun) {
     state.scored = begun.scored;
     if (base::planted(base::PlantedBug::scores_repeated)) state.scored = 0;
     if (request.is_group()) state.group = std::make_unique<SequenceGroup>(request);
-    if (!state.group) state.output = begun.choices.front().output;
+    const bool forgets = base::planted(base::PlantedBug::begun_forgotten);
+    if (!state.group && !forgets) state.output = begun.choices.front().output;
     if (state.group && !state.group->beams) {
         for (GroupMember& member : state.group->members) {
             member.output = begun.choices[member.number].output;

@@ -52,6 +52,7 @@ enum class FailureCause : std::uint8_t {
     unserved,       // no placement could serve for too long
     kills_workers,  // workers died of it
 };
+inline constexpr FailureCause kLastFailureCause = FailureCause::kills_workers;
 // A request that was accepted has ended, with all its choices. After a StreamToken whose token is a
 // stop token, reason is stop. With several choices it is the reason of the one that ended last.
 struct FinishRequest {
@@ -69,6 +70,7 @@ inline constexpr std::int32_t kMostDeaths = 3;
 inline constexpr std::int32_t kDeathsBeforeAlone = kMostDeaths - 1;
 // The request is refused before anything was promised.
 enum class RejectReason { too_long, queue_full, never_fits, unavailable };
+inline constexpr RejectReason kLastRejectReason = RejectReason::unavailable;
 struct RejectRequest {
     RequestId id;
     RejectReason reason = RejectReason::queue_full;
@@ -87,6 +89,7 @@ enum class RouteReason : std::uint8_t {
     cache_forgotten,  // what a worker was believed to have cached was not there
     adopted,          // it ran there under the coordinator before this one, and goes on
 };
+inline constexpr RouteReason kLastRouteReason = RouteReason::adopted;
 // The request runs on this pipeline now.
 struct RequestRouted {
     RequestId id;

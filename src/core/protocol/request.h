@@ -15,6 +15,7 @@ enum class EarlyStopping : std::uint8_t {
     yes,    // over as soon as enough have finished
     never,  // over when no running beam could become better, however long it grew
 };
+inline constexpr EarlyStopping kLastEarlyStopping = EarlyStopping::never;
 
 struct BeamSearch {
     std::int32_t width = 1;

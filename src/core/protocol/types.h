@@ -67,6 +67,7 @@ enum class FinishReason : std::uint8_t {
                       // again
     kills_workers,    // workers died of it, the last with nothing else to do
 };
+inline constexpr FinishReason kLastFinishReason = FinishReason::kills_workers;
 // Whether it has all that it asked for.
 constexpr bool is_whole(FinishReason reason) {
     return reason == FinishReason::stop || reason == FinishReason::length;

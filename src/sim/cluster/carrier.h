@@ -14,7 +14,7 @@ namespace helix::sim {
 struct SimMessage {
     core::WorkerId worker;          // whom it is for, or who says it to the coordinator
     std::uint64_t incarnation = 0;  // of that worker, as the sender knows it
-    std::uint64_t reign = 0;        // of the coordinator that it is from or for
+    std::uint64_t term = 0;         // of the coordinator that it is from or for
     std::variant<core::WorkerMessage, core::CoordinatorMessage> content;
     std::int32_t from = 0;  // vertices of the network
     std::int32_t to = 0;

@@ -58,6 +58,8 @@ class ClusterDriver {
     }
     // Such a message has come to the coordinator; false: it does not listen to that incarnation.
     virtual bool hears(SimMachine& /*machine*/, const SimMessage& /*message*/) { return true; }
+    // A coordinator that was replaced does this, though nobody may be led by it any more.
+    virtual void former_does(std::uint64_t /*term*/, const core::CoordinatorAction& /*action*/) {}
     // A message of another machine has come; false: nobody is there to take it.
     virtual bool takes(SimMachine& machine, const SimMessage& message) {
         return machine.alive() && machine.incarnation == message.incarnation;

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/overloaded.h"
+#include "base/planted_bug.h"
 #include "core/invariants.h"
 
 namespace helix::sim {
@@ -57,8 +58,97 @@ void SimCluster::tick_workers() {
 
 void SimCluster::kill_coordinator(const core::CoordinatorConfig& next) {
     coordinator_up_ = false;
-    ++coordinator_deaths_;
+    ++term_;
     coordinator_ = core::Coordinator(next);
+}
+
+// ---- coordinators that were replaced
+// ------------------------------------------------------------------------
+
+void SimCluster::replace_coordinator(const core::CoordinatorConfig& next) {
+    Former former{std::move(coordinator_), Former::State::stands_still, {}, {}, {}};
+    for (const SimMachine* machine : machines_) {
+        if (machine->session != 0) former.sessions.emplace(machine->id, machine->session);
+    }
+    formers_.emplace(term_, std::move(former));
+    kill_coordinator(next);
+}
+
+void SimCluster::bring_back(std::uint64_t term) {
+    Former& former = formers_.at(term);
+    if (former.state != Former::State::stands_still) return;
+    former.state = Former::State::acts;
+    for (const auto& [worker, session] : former.sessions) former.last_heard[worker] = clock_.now();
+    for (SimMessage& message : std::exchange(former.inbox, {})) {
+        arrive_at_former(former, std::move(message));
+    }
+}
+
+void SimCluster::stop_former(std::uint64_t term) {
+    Former& former = formers_.at(term);
+    former.state = Former::State::stopped;
+    former.inbox.clear();
+}
+
+void SimCluster::tick_formers(double silent_limit_s) {
+    for (auto& [term, former] : formers_) {
+        if (former.state != Former::State::acts) continue;
+        std::vector<core::WorkerId> silent;
+        for (const auto& [worker, heard] : former.last_heard) {
+            const bool late =
+                silent_limit_s > 0 && (clock_.now() - heard).seconds() > silent_limit_s;
+            if (late) silent.push_back(worker);
+        }
+        for (const core::WorkerId worker : silent) {
+            former.sessions.erase(worker);
+            former.last_heard.erase(worker);
+            tell_former(term, core::WorkerLost{worker, "stopped answering"});
+        }
+        tell_former(term, core::CoordinatorTick{});
+    }
+}
+
+void SimCluster::arrive_at_former(Former& former, SimMessage message) {
+    if (former.state == Former::State::stands_still) {
+        former.inbox.push_back(std::move(message));
+        return;
+    }
+    const auto session = former.sessions.find(message.worker);
+    if (session == former.sessions.end() || session->second != message.incarnation) return;
+    former.last_heard[message.worker] = clock_.now();
+    auto& said = std::get<core::CoordinatorMessage>(message.content);
+    tell_former(message.term, core::FromWorker{message.worker, std::move(said)});
+}
+
+// Its draft model is silent.
+void SimCluster::tell_former(std::uint64_t term, const core::CoordinatorEvent& event) {
+    Former& former = formers_.at(term);
+    if (former.state != Former::State::acts) return;
+    std::vector<core::CoordinatorAction> actions;
+    former.coordinator.step(clock_.now(), event, actions);
+    if (config_.check_invariants) driver_.check(core::broken_invariant(former.coordinator));
+    for (core::CoordinatorAction& action : actions) {
+        driver_.former_does(term, action);
+        if (auto* send = std::get_if<core::SendToWorker>(&action)) {
+            SimMachine& machine = *machines_[send->worker.value];
+            const auto session = former.sessions.find(machine.id);
+            if (session == former.sessions.end()) continue;
+            carrier_.send({machine.id,
+                           session->second,
+                           term,
+                           std::move(send->message),
+                           spec::kCoordinator,
+                           machine.vertex,
+                           {}});
+        } else if (auto* cut = std::get_if<core::CutOffWorker>(&action)) {
+            former.sessions.erase(cut->worker);
+            former.last_heard.erase(cut->worker);
+        } else if (auto* question = std::get_if<core::PlanCluster>(&action)) {
+            clock_.after(config_.plan_s.value_or(0), [this, term, asked = std::move(*question)] {
+                tell_former(term, driver_.plan(asked));
+            });
+        }
+    }
 }
 
 // ---- steps
@@ -102,12 +192,15 @@ void SimCluster::tell(const SimMachine& which, std::uint64_t incarnation,
 void SimCluster::arrive(SimMessage message) {
     SimMachine& machine = *machines_[message.worker.value];
     if (auto* said = std::get_if<core::CoordinatorMessage>(&message.content)) {
+        const auto former = formers_.find(message.term);
+        if (former != formers_.end() && former->second.state != Former::State::stopped) {
+            return arrive_at_former(former->second, std::move(message));
+        }
         if (!coordinator_up_ || !driver_.hears(machine, message)) return;
         return tell(core::FromWorker{machine.id, std::move(*said)});
     }
     std::uint64_t incarnation = message.incarnation;
-    // A connection ends with the coordinator that it was to.
-    if (message.from == spec::kCoordinator && message.reign != machine.reign) return;
+    if (message.from == spec::kCoordinator && !is_led_by(machine, message.term)) return;
     auto& content = std::get<core::WorkerMessage>(message.content);
     if (message.from != spec::kCoordinator) {
         if (!driver_.takes(machine, message)) return;
@@ -128,6 +221,15 @@ void SimCluster::arrive(SimMessage message) {
     tell(machine, incarnation, core::MessageArrived{std::move(content)});
 }
 
+// A connection ends with the coordinator that it was to, or when the worker gives that one up.
+bool SimCluster::is_led_by(const SimMachine& machine, std::uint64_t term) {
+    if (machine.alone && formers_.contains(term)) return false;
+    const bool unchecked = base::planted(base::PlantedBug::term_not_checked_by_worker);
+    if (!machine.term.hears(term) && !unchecked) return false;
+    if (term < machine.led_by) driver_.check("a worker was led by a coordinator that was replaced");
+    return true;
+}
+
 // ---- what the coordinator asks for
 // ----------------------------------------------------------------
 
@@ -136,7 +238,7 @@ void SimCluster::carry_out(core::SendToWorker action) {
     driver_.sends(machine, action.message);
     carrier_.send({machine.id,
                    machine.session,
-                   coordinator_deaths_,
+                   term_,
                    std::move(action.message),
                    spec::kCoordinator,
                    machine.vertex,
@@ -145,20 +247,18 @@ void SimCluster::carry_out(core::SendToWorker action) {
 
 void SimCluster::carry_out(core::PlanCluster question) {
     if (!config_.plan_s.has_value()) return tell(driver_.plan(question));
-    clock_.after(*config_.plan_s,
-                 [this, deaths = coordinator_deaths_, asked = std::move(question)] {
-                     if (deaths == coordinator_deaths_) tell(driver_.plan(asked));
-                 });
+    clock_.after(*config_.plan_s, [this, term = term_, asked = std::move(question)] {
+        if (term == term_) tell(driver_.plan(asked));
+    });
 }
 
 void SimCluster::carry_out(const core::ProposeDrafts& question) {
     std::optional<core::Drafted> answer = driver_.draft(question);
     if (!answer.has_value()) return;
     if (!config_.draft_s.has_value()) return tell(*answer);
-    clock_.after(*config_.draft_s,
-                 [this, deaths = coordinator_deaths_, drafted = std::move(*answer)] {
-                     if (deaths == coordinator_deaths_) tell(drafted);
-                 });
+    clock_.after(*config_.draft_s, [this, term = term_, drafted = std::move(*answer)] {
+        if (term == term_) tell(drafted);
+    });
 }
 
 // ---- what a worker asks for
@@ -198,15 +298,16 @@ void SimCluster::carry_out(SimMachine& machine, core::SendToPeer action) {
         input.payload.first_row = row;
         row += input.payload.rows;
     }
-    carrier_.send({to.id, to.incarnation, to.reign, core::WorkerMessage{std::move(action.inputs)},
-                   machine.vertex, to.vertex, std::move(payload)});
+    carrier_.send({to.id, to.incarnation, to.term.highest(),
+                   core::WorkerMessage{std::move(action.inputs)}, machine.vertex, to.vertex,
+                   std::move(payload)});
 }
 
 void SimCluster::carry_out(SimMachine& machine, core::SendToCoordinator action) {
     if (!driver_.says(machine, action.message)) return;
     carrier_.send({machine.id,
                    machine.incarnation,
-                   machine.reign,
+                   machine.term.highest(),
                    std::move(action.message),
                    machine.vertex,
                    spec::kCoordinator,
@@ -234,7 +335,7 @@ void SimCluster::end_export(SimMachine& machine, const core::ExportKv& action, R
         driver_.check("pages of KV were written while they were sent");
     }
     const SimMachine& to = *machines_[action.to.value];
-    carrier_.send({to.id, to.incarnation, to.reign, core::WorkerMessage{action.message},
+    carrier_.send({to.id, to.incarnation, to.term.highest(), core::WorkerMessage{action.message},
                    machine.vertex, to.vertex, std::move(content)});
     tell(machine, machine.incarnation, core::KvExported{action.transfer});
 }

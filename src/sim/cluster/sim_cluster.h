@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -53,13 +54,34 @@ class SimCluster {
     void kill_coordinator(const core::CoordinatorConfig& next);
     void start_coordinator() { coordinator_up_ = true; }
     bool coordinator_up() const { return coordinator_up_; }
-    // How many coordinators have died.
-    std::uint64_t coordinator_deaths() const { return coordinator_deaths_; }
+    // Each coordinator's is one above that of the one before, which has died or was replaced.
+    std::uint64_t term() const { return term_; }
     // While it is down, one that never was told anything.
     const core::Coordinator& coordinator() const { return coordinator_; }
 
+    // A coordinator that was replaced and lives. It stands still until it is back; then it goes on
+    // with what it believes, and hears what was said to it meanwhile.
+    struct Former {
+        enum class State { stands_still, acts, stopped };
+        core::Coordinator coordinator;
+        State state = State::stands_still;
+        std::map<core::WorkerId, std::uint64_t> sessions;  // the incarnations that it listens to
+        std::map<core::WorkerId, base::TimePoint> last_heard;
+        std::vector<SimMessage> inbox;
+    };
+    // As kill_coordinator, but the process is there.
+    void replace_coordinator(const core::CoordinatorConfig& next);
+    const std::map<std::uint64_t, Former>& formers() const { return formers_; }  // by term
+    void bring_back(std::uint64_t term);
+    void stop_former(std::uint64_t term);  // for good: it has heard of a later one
+    // Time goes on for those that act. Whom they have not heard for so long they give up; 0: never.
+    void tick_formers(double silent_limit_s);
+
   private:
     void arrive(SimMessage message);
+    bool is_led_by(const SimMachine& machine, std::uint64_t term);
+    void arrive_at_former(Former& former, SimMessage message);
+    void tell_former(std::uint64_t term, const core::CoordinatorEvent& event);
 
     // One for each of core's actions: a new one does not compile without.
     void carry_out(core::SendToWorker action);
@@ -87,7 +109,8 @@ class SimCluster {
     ClusterDriver& driver_;
     core::Coordinator coordinator_;
     bool coordinator_up_ = true;
-    std::uint64_t coordinator_deaths_ = 0;
+    std::uint64_t term_ = 1;
+    std::map<std::uint64_t, Former> formers_;
     std::vector<SimMachine*> machines_;  // by worker id
     // Memory of an earlier step's actions. A step inside a step finds none.
     std::vector<core::CoordinatorAction> spare_coordinator_actions_;

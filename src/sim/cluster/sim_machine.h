@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/protocol/term.h"
 #include "core/worker/worker.h"
 #include "spec/cluster_spec.h"
 
@@ -23,7 +24,9 @@ struct SimMachine {
     std::unique_ptr<core::Worker> worker;  // null: it is down
     core::BatchFinished running;           // of this incarnation: what its batch will have given
     bool welcome = false;                  // a coordinator has let this incarnation in,
-    std::uint64_t reign = 0;               // the one after so many others
+    core::FollowedTerm term;               // the one of this term,
+    std::uint64_t led_by = 0;              // which a test knows for itself,
+    bool alone = false;                    // which is gone: its worker keeps all for the next
     int pauses = 0;                        // above 0 it stands still,
     std::vector<std::function<void()>> inbox;  // and keeps what comes meanwhile
 

@@ -18,23 +18,26 @@ struct Form {
     int places;          // how many of a and b are given
     const char* amount;  // the word before it; nullptr = none
     bool lasts;
+    const char* back = nullptr;  // the word before Fault::back_us
 };
 
-constexpr std::array<Form, kFaultKinds> kForms{{{"kill", 1, "told-after", true},
-                                                {"pause", 1, nullptr, true},
-                                                {"cut", 2, nullptr, true},
-                                                {"slow-link", 2, "times", true},
-                                                {"slow-node", 1, "times", true},
-                                                {"lose", 0, "share", true},
-                                                {"duplicate", 0, "share", true},
-                                                {"declare-lost", 1, nullptr, false},
-                                                {"old-hello", 1, nullptr, false},
-                                                {"move", 0, "per-second", true},
-                                                {"drain", 1, nullptr, true},
-                                                {"remove", 1, nullptr, true},
-                                                {"break-link", 2, nullptr, false},
-                                                {"kill-coordinator", 0, "told-after", true},
-                                                {"lie", 1, "per-second", true}}};
+constexpr std::array<Form, kFaultKinds> kForms{
+    {{"kill", 1, "told-after", true},
+     {"pause", 1, nullptr, true},
+     {"cut", 2, nullptr, true},
+     {"slow-link", 2, "times", true},
+     {"slow-node", 1, "times", true},
+     {"lose", 0, "share", true},
+     {"duplicate", 0, "share", true},
+     {"declare-lost", 1, nullptr, false},
+     {"old-hello", 1, nullptr, false},
+     {"move", 0, "per-second", true},
+     {"drain", 1, nullptr, true},
+     {"remove", 1, nullptr, true},
+     {"break-link", 2, nullptr, false},
+     {"kill-coordinator", 0, "told-after", true},
+     {"lie", 1, "per-second", true},
+     {"replace-coordinator", 0, "told-after", true, "old-back-after"}}};
 
 // What Fault::drops is called.
 std::string_view flag_of(FaultKind kind) {
@@ -116,6 +119,11 @@ bool read_fault(const std::vector<std::string_view>& words, Fault& fault) {
         if (!read_us(words[next + 1], fault.for_us)) return false;
         next += 2;
     }
+    if (form->back != nullptr) {
+        if (next + 1 >= words.size() || words[next] != form->back) return false;
+        if (!read_us(words[next + 1], fault.back_us)) return false;
+        next += 2;
+    }
     if (more() && words[next] == flag_of(fault.kind)) {
         fault.drops = true;
         ++next;
@@ -130,6 +138,7 @@ std::string example(std::string_view kind) {
         for (int i = 0; i < form.places; ++i) text += between_any(form) ? " wN|c" : " wN";
         if (form.amount != nullptr) text += fmt::format(" {} NUMBER", form.amount);
         if (form.lasts) text += " for SECONDS";
+        if (form.back != nullptr) text += fmt::format(" {} SECONDS", form.back);
         const std::string_view flag = flag_of(static_cast<FaultKind>(&form - kForms.data()));
         return flag.empty() ? text : fmt::format("{} [{}]", text, flag);
     }
@@ -161,7 +170,8 @@ Fault draw(base::Random& random, FaultKind kind, const FaultMix& mix, std::int32
     }
     // Thousandths, so that the text says exactly what ran.
     const auto round = [](double value) { return std::round(value * 1000) / 1000; };
-    if (kind == FaultKind::kill || kind == FaultKind::kill_coordinator) {
+    if (kind == FaultKind::kill || kind == FaultKind::kill_coordinator ||
+        kind == FaultKind::replace_coordinator) {
         fault.amount = random.chance(0.3) ? 0 : round(any_scale(random, mix.longest_s));
     } else if (kind == FaultKind::slow_link || kind == FaultKind::slow_node) {
         fault.amount = round(1 + any_scale(random, 200));
@@ -171,6 +181,7 @@ Fault draw(base::Random& random, FaultKind kind, const FaultMix& mix, std::int32
         fault.amount = round(1 + any_scale(random, 100));
     }
     if (form.lasts) fault.for_us = std::llround(any_scale(random, mix.longest_s) * 1e6);
+    if (form.back != nullptr) fault.back_us = std::llround(any_scale(random, mix.longest_s) * 1e6);
     if (!flag_of(kind).empty()) fault.drops = random.chance(0.5);
     return fault;
 }
@@ -188,6 +199,7 @@ std::string to_text(const Fault& fault) {
     if (form.places == 2) text += " " + place(fault.b);
     if (form.amount != nullptr) text += fmt::format(" {} {}", form.amount, fault.amount);
     if (form.lasts) text += " for " + seconds(fault.for_us);
+    if (form.back != nullptr) text += fmt::format(" {} {}", form.back, seconds(fault.back_us));
     if (fault.drops) text += fmt::format(" {}", flag_of(fault.kind));
     return text;
 }

@@ -33,8 +33,11 @@ enum class FaultKind {
     // amount times a second a says what is not so; now and then it is silent, or twists what it
     // says. In the end a sound machine takes its place.
     lie,
+    // The coordinator stands still; amount: seconds in which workers notice. In the end the next
+    // one is there, and back_us later the old one is back, and goes on.
+    replace_coordinator,
 };
-constexpr int kFaultKinds = 15;
+constexpr int kFaultKinds = 16;
 constexpr int kPlainFaultKinds = 9;  // those before move
 
 struct Fault {
@@ -43,8 +46,9 @@ struct Fault {
     std::int32_t a = 0;  // worker id, or spec::kCoordinator for an end of a link
     std::int32_t b = 0;
     double amount = 0;
-    std::int64_t for_us = 0;  // then it ends; a killed worker starts again
-    bool drops = false;       // of cut; of lie: it draws wrong tokens, too
+    std::int64_t for_us = 0;   // then it ends; a killed worker starts again
+    bool drops = false;        // of cut; of lie: it draws wrong tokens, too
+    std::int64_t back_us = 0;  // of replace_coordinator
     bool operator==(const Fault&) const = default;
 };
 using FaultPlan = std::vector<Fault>;

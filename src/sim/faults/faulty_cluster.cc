@@ -37,6 +37,7 @@ FaultyCluster::FaultyCluster(const FaultyClusterConfig& config, Plan plan,
                 config.check_invariants},
                clock_, compute_, carrier_, *this),
       gateway_(base::hash_pair(config.fault_seed, 0x6a7eU)),
+      formers_(base::hash_pair(config.fault_seed, 0xf0243U)),
       drafts_(config.coordinator.n_layers, config.vocab, config.draft_right),
       choices_(base::hash_pair(config.fault_seed, 0x30feU)),
       lies_(base::hash_pair(config.fault_seed, 0x11e5U)) {
@@ -72,6 +73,7 @@ core::RequestId FaultyCluster::submit(core::Request request, std::int32_t poison
         cut_off(id, kept);
         return id;
     }
+    if (config_.gateway) join_gateway();
     cluster_.tell(core::Submitted{std::move(request)});
     return id;
 }
@@ -131,6 +133,10 @@ void FaultCounts::add(const FaultCounts& other) {
     drains += other.drains;
     drained += other.drained;
     coordinator_kills += other.coordinator_kills;
+    coordinators_replaced += other.coordinators_replaced;
+    formers_stopped += other.formers_stopped;
+    former_orders += other.former_orders;
+    former_words += other.former_words;
     liars_cut_off += other.liars_cut_off;
     cut_off += other.cut_off;
     failovers += other.failovers;
@@ -179,6 +185,7 @@ bool FaultyCluster::run_until_idle(double max_seconds) {
 void FaultyCluster::tick() {
     lose_silent();
     cluster_.tell(core::CoordinatorTick{});
+    cluster_.tick_formers(config_.silent_limit_s);
     check_handovers();
     cluster_.tick_workers();
     after(kTickSeconds, [this] { tick(); });

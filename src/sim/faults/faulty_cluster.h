@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "core/coordinator/coordinator.h"
+#include "core/protocol/term.h"
 #include "core/worker/worker.h"
 #include "sim/cluster/cluster_driver.h"
 #include "sim/cluster/sim_cluster.h"
@@ -77,12 +78,14 @@ struct Outcome {
     core::FailureCause cause = core::FailureCause::none;  // of an accepted request
     std::string error;
     std::vector<core::Pipeline> pipelines;  // one per attempt that ran
-    std::uint32_t attempt = 0;              // that was routed last
-    std::uint32_t freed_attempt = 0;        // that its workers were told to give up
-    std::int32_t poison_at = -1;            // a worker that computes this position dies; < 0: none
-    std::int32_t killed = 0;                // workers, by that, since its last token
-    std::int64_t losses_then = 0;           // of workers, when it killed the last
-    std::int32_t swaps_out = 0;             // messages to workers that put its pages away
+    // Attempts that a coordinator ran after it was replaced. No client heard of them.
+    std::map<std::uint32_t, core::Pipeline> unheard;
+    std::uint32_t attempt = 0;        // that was routed last
+    std::uint32_t freed_attempt = 0;  // that its workers were told to give up
+    std::int32_t poison_at = -1;      // a worker that computes this position dies; < 0: none
+    std::int32_t killed = 0;          // workers, by that, since its last token
+    std::int64_t losses_then = 0;     // of workers, when it killed the last
+    std::int32_t swaps_out = 0;       // messages to workers that put its pages away
     std::int32_t prompt_tokens = 0;
     bool has_beams = false;
     bool was_stuck = false;
@@ -106,6 +109,10 @@ struct FaultCounts {
     std::int64_t drains = 0;  // asked for, also with remove
     std::int64_t drained = 0;
     std::int64_t coordinator_kills = 0;
+    std::int64_t coordinators_replaced = 0;
+    std::int64_t formers_stopped = 0;  // of these: they heard of a later one
+    std::int64_t former_orders = 0;    // to workers, from those that were back
+    std::int64_t former_words = 0;     // to a gateway, likewise
     std::int64_t liars_cut_off = 0;
     std::int64_t cut_off = 0;  // requests that ended with the coordinator, or found none
     std::int64_t failovers = 0;
@@ -144,6 +151,9 @@ class FaultyCluster final : private ClusterDriver {
     // hear that they do not count.
     void kill_coordinator(double told_after_s);
     void start_coordinator();
+    // As kill_coordinator, but the process only stands still. So long after start_coordinator() it
+    // is back, and does not know that it was replaced.
+    void replace_coordinator(double told_after_s, double back_after_s);
     FaultNetwork& network() { return carrier_.network(); }
     // When the batches that have begun so far are through, slow machines' too.
     core::TimePoint last_batch_end() const { return last_batch_end_; }
@@ -214,6 +224,7 @@ class FaultyCluster final : private ClusterDriver {
     void sends(SimMachine& machine, const core::WorkerMessage& message) override;
     bool says(SimMachine& machine, core::CoordinatorMessage& message) override;
     bool hears(SimMachine& machine, const SimMessage& message) override;
+    void former_does(std::uint64_t term, const core::CoordinatorAction& action) override;
     bool takes(SimMachine& machine, const SimMessage& message) override;
     bool begins_batch(SimMachine& machine, const core::BatchPlan& plan) override;
     void batch_begun(SimMachine& machine, const core::BatchPlan& plan,
@@ -238,10 +249,15 @@ class FaultyCluster final : private ClusterDriver {
     void refuse(core::WorkerId id, std::uint64_t incarnation);
     void lose_silent();
     void cut_off(core::RequestId id, Outcome& outcome);
+    core::CoordinatorConfig prepare_next();
+    void note_coordinator_gone(double told_after_s);
+    bool finds_former(const Machine& machine);
     bool keeps_for_next() const { return config_.worker.coordinator_wait.ns > 0; }
 
     // what the gateway does (faulty_cluster_gateway.cc)
     void wait_at_gateway(Outcome& outcome);
+    void join_gateway();
+    bool gateway_is_led_by(std::uint64_t term);
     void hand_over_later(core::RequestId id);
     void hand_over(core::RequestId id, Outcome& outcome);
     void note_adopted(const core::RequestRouted& action, Outcome& outcome);
@@ -300,6 +316,12 @@ class FaultyCluster final : private ClusterDriver {
     std::uint64_t first_request_ = 1;                      // of this life
     std::map<core::RequestId, core::Request> at_gateway_;  // that are open
     base::Random gateway_;                                 // when it hands requests over
+    core::FollowedTerm gateway_term_;
+    std::uint64_t gateway_led_by_ = 0;  // which a test knows for itself
+    bool gateway_alone_ = false;
+    base::Random formers_;  // who finds a coordinator that was replaced
+    // Coordinators that stand still, and when they are back, after the next one is there.
+    std::map<std::uint64_t, double> standing_;
     ToyDrafts drafts_;
     std::map<core::RequestId, Outcome> outcomes_;
     std::function<void(const std::string&)> trace_;

@@ -1,10 +1,15 @@
-// The coordinator dies and starts again: clients see their streams end,
-// workers notice that the link is down, give everything up and join the new one, which knows of its
-// predecessor at most the placement.
+// The coordinator dies and starts again, or is replaced by the next one and comes back: clients see
+// their streams end, workers notice that the link is down, give everything up and join the new one,
+// which knows of its predecessor at most the placement.
+
+#include <fmt/format.h>
 
 #include <utility>
+#include <variant>
 
+#include "base/overloaded.h"
 #include "base/random.h"
+#include "core/protocol/describe.h"
 #include "core/protocol/request_numbers.h"
 #include "sim/faults/faulty_machine.h"
 
@@ -17,8 +22,22 @@ constexpr double kNoticeAgainSeconds = 0.1;  // of one that stands still
 
 void FaultyCluster::kill_coordinator(double told_after_s) {
     if (!cluster_.coordinator_up()) return;
-    const core::ClusterView view = coordinator().view();
     ++counts_.coordinator_kills;
+    cluster_.kill_coordinator(prepare_next());
+    note_coordinator_gone(told_after_s);
+}
+
+void FaultyCluster::replace_coordinator(double told_after_s, double back_after_s) {
+    if (!cluster_.coordinator_up()) return;
+    ++counts_.coordinators_replaced;
+    standing_.emplace(cluster_.term(), back_after_s);
+    cluster_.replace_coordinator(prepare_next());
+    note_coordinator_gone(told_after_s);
+}
+
+// What the next coordinator begins with.
+core::CoordinatorConfig FaultyCluster::prepare_next() {
+    const core::ClusterView view = coordinator().view();
     counts_.failovers += view.failovers;
     if (view.running > 0) probes_.hit(Probe::coordinator_killed_while_serving);
     if (view.migrating > 0) probes_.hit(Probe::coordinator_killed_while_migrating);
@@ -37,7 +56,11 @@ void FaultyCluster::kill_coordinator(double told_after_s) {
         next.remembered = remembered_;
         next.remembered_drains = coordinator().drains();
     }
-    cluster_.kill_coordinator(next);
+    return next;
+}
+
+void FaultyCluster::note_coordinator_gone(double told_after_s) {
+    gateway_alone_ = true;
     moves_.forget();
     lost_since_placement_ = true;
     for (auto& [id, outcome] : outcomes_) {
@@ -80,6 +103,55 @@ void FaultyCluster::start_coordinator() {
     for (const auto& [id, outcome] : outcomes_) {
         if (outcome.waits) hand_over_later(id);
     }
+    for (const auto& [term, back_after_s] : std::exchange(standing_, {})) {
+        after(back_after_s, [this, former = term] {
+            if (cluster_.formers().at(former).state != SimCluster::Former::State::stands_still)
+                return;
+            probes_.hit(Probe::former_back);
+            if (trace_) trace("c", fmt::format("of term {} is back", former));
+            cluster_.bring_back(former);
+        });
+    }
+}
+
+// Who looks for a coordinator may find one that was replaced. It does not join that one, which
+// hears of the later one from it.
+bool FaultyCluster::finds_former(const Machine& machine) {
+    for (const auto& [term, former] : cluster_.formers()) {
+        const bool acts = former.state == SimCluster::Former::State::acts;
+        if (!acts || machine.term.may_join(term) || !formers_.chance(0.5)) continue;
+        if (!core::is_replaced(term, machine.term.highest())) continue;
+        ++counts_.formers_stopped;
+        probes_.hit(Probe::former_stopped);
+        cluster_.stop_former(term);
+        return true;
+    }
+    return false;
+}
+
+void FaultyCluster::former_does(std::uint64_t term, const core::CoordinatorAction& action) {
+    digest_ = base::hash_pair(digest_, action.index());
+    if (trace_) trace(fmt::format("c{}", term), core::describe(action));
+    if (std::holds_alternative<core::SendToWorker>(action)) ++counts_.former_orders;
+    if (const auto* routed = std::get_if<core::RequestRouted>(&action)) {
+        outcomes_.at(routed->id).unheard[routed->attempt] = routed->pipeline;
+    }
+    if (const auto* cut = std::get_if<core::CutOffWorker>(&action)) {
+        const auto& sessions = cluster_.formers().at(term).sessions;
+        const auto session = sessions.find(cut->worker);
+        const bool lied = session != sessions.end() &&
+                          machines_.at(cut->worker)->lied_before.contains(session->second);
+        if (!lied) check("a sound worker was cut off by a former coordinator: it " + cut->reason);
+    }
+    std::visit(base::Overloaded{
+                   [&](const base::OneOf<core::AcceptRequest, core::RejectRequest,
+                                         core::ScoreTokens, core::EmbedPrompt, core::StreamToken,
+                                         core::FinishChoice, core::FinishRequest> auto& said) {
+                       if (gateway_is_led_by(term)) on(said);
+                   },
+                   [](const auto&) {},
+               },
+               action);
 }
 
 // The worker hears that the link is down. All that it has it had for the one that is gone: it keeps
@@ -87,7 +159,7 @@ void FaultyCluster::start_coordinator() {
 void FaultyCluster::lose_coordinator(core::WorkerId id, std::uint64_t incarnation) {
     Machine& machine = *machines_.at(id);
     if (!machine.alive() || machine.incarnation != incarnation || machine.alone) return;
-    if (machine.reign == cluster_.coordinator_deaths()) return;  // it knows the next one
+    if (machine.term.hears(cluster_.term())) return;  // it knows the next one
     if (machine.pauses > 0) {
         return after(kNoticeAgainSeconds,
                      [this, id, incarnation] { lose_coordinator(id, incarnation); });

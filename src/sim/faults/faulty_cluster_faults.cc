@@ -33,6 +33,8 @@ void FaultyCluster::kill(core::WorkerId id, double told_after_s) {
     const std::uint64_t incarnation = machine.incarnation;
     ++counts_.kills;
     stop(machine);
+    machine.term.forget();
+    machine.led_by = 0;
     if (told_after_s > 0) {
         after(told_after_s, [this, id, incarnation] { end_session(id, incarnation, "died"); });
     } else {
@@ -78,6 +80,9 @@ void FaultyCluster::hello(core::WorkerId id, std::uint64_t incarnation) {
                 carrier_.network().is_cut(spec::kCoordinator, vertex(id)) || machine.pauses > 0;
     const bool taken = machine.session != 0 && !config_.hello_replaces;
     deaf = deaf || !cluster_.coordinator_up();
+    if (!deaf && finds_former(machine)) {
+        return after(kHelloRetrySeconds, [this, id, incarnation] { hello(id, incarnation); });
+    }
     if (!deaf && taken) probes_.hit(Probe::hello_refused_while_old_one_counts);
     if (deaf || taken) {
         return after(kHelloRetrySeconds, [this, id, incarnation] { hello(id, incarnation); });
@@ -96,7 +101,8 @@ void FaultyCluster::join(Machine& machine) {
     machine.last_heard = now();
     machine.epoch_sent = 0;
     machine.welcome = true;
-    machine.reign = cluster_.coordinator_deaths();
+    machine.term.join(cluster_.term());
+    machine.led_by = cluster_.term();
     core::WorkerJoined joined;
     joined.worker = machine.id;
     joined.incarnation = machine.incarnation;
@@ -150,10 +156,10 @@ void FaultyCluster::end_session(core::WorkerId id, std::uint64_t incarnation,
 bool FaultyCluster::hears(SimMachine& from, const SimMessage& message) {
     Machine& machine = ours(from);
     const std::uint64_t incarnation = message.incarnation;
-    if (message.reign != cluster_.coordinator_deaths() && keeps_for_next()) {
+    if (message.term != cluster_.term() && keeps_for_next()) {
         // It was said to a coordinator that is gone, by one that may not know that yet.
         if (machine.alive() && machine.incarnation == incarnation && !machine.alone &&
-            machine.reign == message.reign) {
+            machine.term.hears(message.term)) {
             probes_.hit(Probe::coordinator_back_before_it_was_missed);
             lose_coordinator(machine.id, incarnation);
         }
@@ -161,7 +167,7 @@ bool FaultyCluster::hears(SimMachine& from, const SimMessage& message) {
     }
     if (machine.session != incarnation) {
         probes_.hit(Probe::old_incarnation_refused);
-        if (cluster_.coordinator_deaths() > 0 && machine.incarnation == incarnation) {
+        if (cluster_.term() > 1 && machine.incarnation == incarnation) {
             probes_.hit(Probe::coordinator_back_before_it_was_missed);
         }
         refuse(machine.id, incarnation);
@@ -241,6 +247,7 @@ void FaultyCluster::calm() {
     ++fault_round_;
     std::map<std::uint64_t, Fault> faults = std::exchange(faults_, {});
     for (const auto& [number, fault] : faults) end(fault);
+    for (const auto& [term, former] : cluster_.formers()) cluster_.stop_former(term);
 }
 
 void FaultyCluster::begin(const Fault& fault) {
@@ -297,6 +304,10 @@ void FaultyCluster::begin(const Fault& fault) {
             ++coordinator_kills_;
             kill_coordinator(fault.amount);
             break;
+        case FaultKind::replace_coordinator:
+            ++coordinator_kills_;
+            replace_coordinator(fault.amount, static_cast<double>(fault.back_us) / 1e6);
+            break;
         case FaultKind::lie:
             begin_lies(who(), fault.drops);
             break;
@@ -346,6 +357,7 @@ void FaultyCluster::end(const Fault& fault) {
             set_drain(who());
             break;
         case FaultKind::kill_coordinator:
+        case FaultKind::replace_coordinator:
             if (--coordinator_kills_ == 0) start_coordinator();
             break;
         case FaultKind::lie:

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/planted_bug.h"
 #include "sim/faults/faulty_machine.h"
 
 namespace helix::sim {
@@ -20,16 +21,36 @@ void FaultyCluster::wait_at_gateway(Outcome& outcome) {
     outcome.killed = 0;
 }
 
+void FaultyCluster::join_gateway() {
+    gateway_term_.join(cluster_.term());
+    gateway_led_by_ = cluster_.term();
+    gateway_alone_ = false;
+}
+
+// Its connection to a coordinator ends when it notices that this one is gone, and it joins the next
+// one alone.
+bool FaultyCluster::gateway_is_led_by(std::uint64_t term) {
+    if (!config_.gateway || gateway_alone_) return false;
+    const bool unchecked = base::planted(base::PlantedBug::term_not_checked_by_gateway);
+    if (!gateway_term_.hears(term) && !unchecked) {
+        ++counts_.former_words;
+        probes_.hit(Probe::former_unheard);
+        return false;
+    }
+    if (term < gateway_led_by_) check("a gateway was led by a coordinator that was replaced");
+    return true;
+}
+
 void FaultyCluster::hand_over_later(core::RequestId id) {
-    after(kReconnectSeconds * gateway_.uniform(),
-          [this, id, deaths = cluster_.coordinator_deaths()] {
-              Outcome& outcome = outcomes_.at(id);
-              const bool same = deaths == cluster_.coordinator_deaths();
-              if (outcome.waits && same && cluster_.coordinator_up()) hand_over(id, outcome);
-          });
+    after(kReconnectSeconds * gateway_.uniform(), [this, id, term = cluster_.term()] {
+        Outcome& outcome = outcomes_.at(id);
+        const bool same = term == cluster_.term();
+        if (outcome.waits && same && cluster_.coordinator_up()) hand_over(id, outcome);
+    });
 }
 
 void FaultyCluster::hand_over(core::RequestId id, Outcome& outcome) {
+    join_gateway();
     outcome.waits = false;
     const core::Request& request = at_gateway_.at(id);
     drafts_.forget(id);
@@ -39,6 +60,7 @@ void FaultyCluster::hand_over(core::RequestId id, Outcome& outcome) {
     if (!outcome.accepted) return cluster_.tell(core::Submitted{request});
     core::Begun begun;
     begun.attempts_before = outcome.coordinators * kAttemptsEach;
+    if (base::planted(base::PlantedBug::attempts_not_raised)) begun.attempts_before = 0;
     begun.scored = static_cast<std::int32_t>(outcome.scored.size());
     begun.choices.resize(static_cast<std::size_t>(request.n));
     for (std::int32_t i = 0; i < request.n; ++i) {
@@ -53,8 +75,15 @@ void FaultyCluster::hand_over(core::RequestId id, Outcome& outcome) {
 void FaultyCluster::note_adopted(const core::RequestRouted& action, Outcome& outcome) {
     ++counts_.adopted;
     probes_.hit(Probe::adopted);
-    const bool same = !outcome.pipelines.empty() && outcome.pipelines.back() == action.pipeline &&
-                      outcome.attempt == action.attempt;
+    bool same = !outcome.pipelines.empty() && outcome.pipelines.back() == action.pipeline &&
+                outcome.attempt == action.attempt;
+    const auto unheard = outcome.unheard.find(action.attempt);
+    if (unheard != outcome.unheard.end() && unheard->second == action.pipeline) {
+        probes_.hit(Probe::adopted_of_former);
+        outcome.pipelines.push_back(action.pipeline);
+        outcome.attempt = action.attempt;
+        same = true;
+    }
     if (!same) check("a request was adopted where it did not run");
     note_touched(action.id, outcome);
 }

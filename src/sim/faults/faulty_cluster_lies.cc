@@ -156,6 +156,7 @@ core::CoordinatorMessage FaultyCluster::any_lie(const Machine& machine) {
 
 void FaultyCluster::tell_lie(Machine& machine) {
     machine.lied_as = machine.incarnation;
+    machine.lied_before.insert(machine.incarnation);
     if (machines_.size() > 1 && lies_.chance(0.3)) return lie_to_peer(machine);
     core::CoordinatorMessage lie = any_lie(machine);
     if (trace_) {
@@ -164,7 +165,7 @@ void FaultyCluster::tell_lie(Machine& machine) {
     }
     carrier_.send({machine.id,
                    machine.incarnation,
-                   machine.reign,
+                   machine.term.highest(),
                    std::move(lie),
                    vertex(machine.id),
                    spec::kCoordinator,
@@ -216,12 +217,14 @@ std::optional<core::CoordinatorMessage> FaultyCluster::twist(Machine& machine,
     auto* produced = std::get_if<core::TokensProduced>(&message);
     if (produced != nullptr && machine.draws_wrong > 0) {
         machine.lied_as = machine.incarnation;
+        machine.lied_before.insert(machine.incarnation);
         for (core::ProducedToken& token : produced->tokens) {
             if (lies_.chance(0.3)) token.token = (token.token + 1) % config_.vocab;
         }
     }
     if (!lies_.chance(kTwisted)) return message;
     machine.lied_as = machine.incarnation;
+    machine.lied_before.insert(machine.incarnation);
     if (lies_.chance(0.3)) return std::nullopt;
     if (auto* report = std::get_if<core::WorkerReport>(&message)) {
         report->used_pages = any_number(lies_, report->total_pages);

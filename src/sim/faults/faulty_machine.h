@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 
 #include "sim/cluster/sim_machine.h"
 #include "sim/faults/faulty_cluster.h"
@@ -15,14 +16,14 @@ constexpr double kDownSeconds = 2.5;  // heartbeats, and a grace (node/worker_se
 constexpr double kRestartSeconds = 0.2;
 
 struct FaultyCluster::Machine : SimMachine {
-    bool alone = false;  // its worker keeps what it has for the next coordinator
-    int kills = 0;       // faults that keep it down
+    int kills = 0;  // faults that keep it down
     int slows = 0;
-    int drains = 0;             // faults that want it emptied,
-    int removes = 0;            // and dismissed
-    int lies = 0;               // faults that let it lie,
-    std::uint64_t lied_as = 0;  // the incarnation that said what is not so
-    int draws_wrong = 0;        // and draw wrong tokens
+    int drains = 0;                            // faults that want it emptied,
+    int removes = 0;                           // and dismissed
+    int lies = 0;                              // faults that let it lie,
+    std::uint64_t lied_as = 0;                 // the incarnation that said what is not so,
+    std::set<std::uint64_t> lied_before = {};  // and those before it
+    int draws_wrong = 0;                       // and draw wrong tokens
 
     // As the coordinator's side of the transport has it.
     core::TimePoint last_heard;

@@ -118,6 +118,10 @@ constexpr std::array<const char*, kProbes> kNames{
     "a worker died of a request",
     "a request ended that workers died of",
     "a request went on where it ran under another coordinator",
+    "a coordinator that was replaced was back",
+    "a gateway did not hear a coordinator that was replaced",
+    "a coordinator heard that it was replaced",
+    "a request went on as a coordinator ran it that was replaced",
 };
 static_assert(kNames.back() != nullptr, "each probe has a name");
 

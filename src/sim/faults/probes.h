@@ -124,6 +124,10 @@ enum class Probe {
     killed_by_poison,
     error_poison,
     adopted,
+    former_back,
+    former_unheard,
+    former_stopped,
+    adopted_of_former,
     count_  // how many there are
 };
 constexpr std::size_t kProbes = static_cast<std::size_t>(Probe::count_);

@@ -249,6 +249,32 @@ void draw_gateways(Random& random, FuzzCase& c) {
     }
 }
 
+// In some the coordinator is replaced, and comes back. Almost always clients are at a gateway then:
+// what they would hear of the old one is the question.
+void draw_replacements(Random& random, FuzzCase& c) {
+    if (!random.chance(0.2)) return;
+    FaultMix mix;
+    mix.per_minute[static_cast<int>(FaultKind::replace_coordinator)] = log_uniform(random, 1, 20);
+    mix.longest_s = log_uniform(random, 0.5, 10);
+    const base::Duration rejoin_wait = some_ms(random, {0, 1000, 5000});
+    const base::Duration claim_wait = some_ms(random, {300, 2000, 5000});
+    const base::Duration coordinator_wait = some_ms(random, {500, 5000, 30000, 30000});
+    const bool gateway = random.chance(0.95);
+    const bool keeps = random.chance(0.9);
+    const auto n = static_cast<std::int32_t>(c.workers.size());
+    const FaultPlan more = draw_faults(random.next(), mix, n, c.faults_s);
+    if (more.empty()) return;
+    c.cluster.coordinator.rejoin_wait = rejoin_wait;
+    if (gateway && !c.cluster.gateway) {
+        c.cluster.gateway = true;
+        c.cluster.coordinator.claim_wait = claim_wait;
+        if (keeps) c.cluster.worker.coordinator_wait = coordinator_wait;
+    }
+    c.faults.insert(c.faults.end(), more.begin(), more.end());
+    std::stable_sort(c.faults.begin(), c.faults.end(),
+                     [](const Fault& x, const Fault& y) { return x.at_us < y.at_us; });
+}
+
 // In some a worker lies, or several do.
 void draw_lies(Random& random, FuzzCase& c) {
     if (!random.chance(0.25)) return;
@@ -444,6 +470,8 @@ FuzzCase draw_case(std::uint64_t seed) {
     draw_roles(roles, c);
     Random gateways(base::hash_pair(seed, 0x6a7eU));
     draw_gateways(gateways, c);
+    Random replacements(base::hash_pair(seed, 0x7e2aU));
+    draw_replacements(replacements, c);
     c.calm_s = calm_bound(c);
     return c;
 }

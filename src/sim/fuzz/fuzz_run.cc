@@ -28,7 +28,8 @@ JudgeConfig judge_config(const FuzzCase& c) {
     bool faults = false;
     bool deaths = false;
     for (const Fault& fault : c.faults) {
-        const bool death = fault.kind == FaultKind::kill_coordinator;
+        const bool death = fault.kind == FaultKind::kill_coordinator ||
+                           fault.kind == FaultKind::replace_coordinator;
         const bool moves = fault.kind >= FaultKind::move && fault.kind != FaultKind::lie && !death;
         deaths = deaths || death;
         faults = faults || !moves;

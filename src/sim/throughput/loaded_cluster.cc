@@ -92,6 +92,7 @@ LoadedCluster::Machine& LoadedCluster::add_machine(std::int32_t node) {
                        machine.layers.size();
     cluster_.start(machine);
     machine.welcome = true;
+    machine.term.join(cluster_.term());
     machine.rented = now();
     if (setup_.observer != nullptr) setup_.observer->node_rented(node, now(), true);
     return machine;
