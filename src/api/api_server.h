@@ -54,6 +54,9 @@ struct ApiOptions {
     std::size_t recent_requests = 256;
     std::string version = base::kVersion;
     ExtraPages pages;
+    // At a gateway: where its coordinator has the page, the cluster and what is kept for clients,
+    // like "http://10.0.0.7:8080"; "" = not known now. Empty: all that is here.
+    std::function<std::string()> coordinator_url;
     std::optional<JobOptions> jobs;         // absent: no files, no batches
     std::optional<TracingOptions> tracing;  // absent: no traces
     ServerLimits limits;

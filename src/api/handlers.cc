@@ -8,9 +8,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "api/answer_key.h"
 #include "api/cluster_state.h"
 #include "api/completion/completion.h"
 #include "api/completion_request.h"
@@ -27,6 +29,7 @@
 #include "api/web_page.h"
 #include "api/writers/ollama_shape.h"
 #include "base/check.h"
+#include "base/hash.h"
 #include "net/multipart.h"
 #include "spec/catalogue.h"
 
@@ -514,24 +517,43 @@ void model(ApiContext& context, const Exchange& exchange, Words words) {
                                                 : error_response(model_not_found(id)));
 }
 
+void prepare_and_complete(ApiContext& context, const Exchange& exchange, const std::string& client,
+                          Prepare prepare) {
+    if (context.draining) {
+        return context.refuse(*exchange, unavailable("The server is shutting down.", 5));
+    }
+    AnswerKey key;
+    if (const auto error = read_answer_key(exchange->request(), key)) {
+        return context.refuse(*exchange, *error);
+    }
+    run_heavy(context, exchange, client,
+              [c = &context, exchange, key = std::move(key),
+               prepare = std::move(prepare)](HeavyInput input) {
+                  base::Hash128 body;
+                  if (!key.key.empty()) body = base::hash128(std::as_bytes(std::span(input.body)));
+                  auto prepared = std::make_shared<PreparedCompletion>();
+                  prepared->share = std::move(input.share);
+                  auto error = prepare(input, *prepared);
+                  if (!error && !key.key.empty()) error = apply_answer_key(key, body, *prepared);
+                  if (error) *prepared = {};  // here, where it keeps nobody waiting
+                  return Then([c, exchange, prepared, error = std::move(error)] {
+                      if (error) return c->refuse(*exchange, *error);
+                      if (prepared->request.nothing_asked) {
+                          return answer_loaded(*c, exchange, *prepared);
+                      }
+                      std::make_shared<Completion>(*c, exchange, std::move(*prepared))->start();
+                  });
+              });
+}
+
 void complete(ApiContext& context, const Exchange& exchange, Endpoint endpoint,
               const std::string& client) {
-    if (context.draining) {
-        context.refuse(*exchange, unavailable("The server is shutting down.", 5));
-        return;
-    }
-    run_heavy(context, exchange, client, [c = &context, exchange, endpoint](HeavyInput input) {
-        auto prepared = std::make_shared<PreparedCompletion>();
-        prepared->share = std::move(input.share);
-        auto error = prepare_completion(c->options.request_limits, c->models, endpoint,
-                                        std::move(input.body), *input.dropped, *prepared);
-        if (error) *prepared = {};  // here, where it keeps nobody waiting
-        return Then([c, exchange, prepared, error = std::move(error)] {
-            if (error) return c->refuse(*exchange, *error);
-            if (prepared->request.nothing_asked) return answer_loaded(*c, exchange, *prepared);
-            std::make_shared<Completion>(*c, exchange, std::move(*prepared))->start();
-        });
-    });
+    prepare_and_complete(context, exchange, client,
+                         [c = &context, endpoint](HeavyInput& input, PreparedCompletion& prepared) {
+                             return prepare_completion(c->options.request_limits, c->models,
+                                                       endpoint, std::move(input.body),
+                                                       *input.dropped, prepared);
+                         });
 }
 
 void chat(ApiContext& context, const Exchange& exchange, Words) {

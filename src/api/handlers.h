@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,6 +10,8 @@
 #include "api/completion_request.h"
 #include "api/context.h"
 #include "api/embedding/embedding_request.h"
+#include "api/heavy_work.h"
+#include "api/preparation.h"
 #include "net/http_server.h"
 
 // What each route does with a request that the guard let pass: answers it, or begins to. On the
@@ -53,6 +57,10 @@ void complete(ApiContext& context, const Exchange& exchange, Endpoint endpoint,
 // The same for embeddings.
 void embed(ApiContext& context, const Exchange& exchange, EmbeddingForm form,
            const std::string& client);
+// Prepares a completion, which takes long, and answers it, or says what is wrong with it.
+using Prepare = std::function<std::optional<ApiError>(HeavyInput& input, PreparedCompletion&)>;
+void prepare_and_complete(ApiContext& context, const Exchange& exchange, const std::string& client,
+                          Prepare prepare);
 
 // The models as files, for those who want to have them.
 Handler model_files;

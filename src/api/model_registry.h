@@ -29,6 +29,8 @@ struct ModelInfo {
     std::int32_t n_layers = 0;
     std::string architecture = {};                // "llama"; "" = not known, as for the next
     std::string quantization = {};                // the type of most of its weights: "Q4_K"
+    std::string content_hash = {};                // in hexadecimal digits; "" = not known
+    std::string kv_type = {};                     // of its KV pages, as --kv says it
     spec::Pooling pooling = spec::Pooling::mean;  // of embeddings; none: it has none to give
     bool ranks = false;                           // it says how well documents fit a query
 };

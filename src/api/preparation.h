@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/answer_key.h"
 #include "api/completion_request.h"
 #include "api/model_registry.h"
 #include "api/request_budget.h"
@@ -29,6 +30,7 @@ struct PreparedCompletion {
     text::AnswerFormat reads;
     std::shared_ptr<const text::ToolSchemas> tools;  // null = none
     bool in_thought = false;
+    std::optional<KeyedAnswer> keyed;  // absent: its request has no key
     // Gets the JSON of an answer of /v1/responses, when it is whole, on the thread that writes it;
     // empty = nobody wants it.
     std::function<void(const std::string& answer)> on_response;

@@ -11,6 +11,7 @@
 
 #include "api/access_log.h"
 #include "api/body_fields.h"
+#include "api/elsewhere.h"
 #include "api/error.h"
 #include "api/guard.h"
 #include "api/protocols/protocol.h"
@@ -276,6 +277,9 @@ void route(ApiContext& context, const Exchange& exchange) {
     }
     const std::optional<Passage> passage = let_pass(context, exchange);
     if (!passage) return;
+    if (context.options.coordinator_url && is_elsewhere(path)) {
+        return point_elsewhere(context, exchange);
+    }
     if (context.jobs == nullptr && is_job_path(path)) {
         return handle::jobs_are_off(context, exchange);
     }

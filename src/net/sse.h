@@ -5,8 +5,8 @@
 #include <string_view>
 
 // Server-sent events as OpenAI's clients read them: only data lines and comments, with LF line
-// ends. There is never id: or retry:, since clients keep an id and then choke on the comments that
-// follow; event: only in the protocols that want it.
+// ends; event: only in the protocols that want it, never retry:. There is id: only for clients that
+// ask for it, since others keep an id and then choke on the empty lines behind comments.
 
 namespace helix::net {
 

@@ -42,7 +42,8 @@ Completion::Completion(ApiContext& context, std::shared_ptr<net::HttpExchange> e
       prepared_(std::move(prepared)),
       request_(prepared_.request),
       model_(*prepared_.model),
-      head_{.id = new_answer_id(request_.endpoint, context.random),
+      head_{.id = answer_id(request_.endpoint,
+                            prepared_.keyed ? prepared_.keyed->id : context.random.next()),
             .created = context.options.unix_time(),
             .model = request_.model.empty() ? model_.info.name : request_.model,
             .request_id = exchange_->request().request_id},
@@ -60,7 +61,9 @@ void Completion::start() {
     exchange_->on_gone([self = weak_from_this()] {
         if (const auto completion = self.lock()) completion->gone();
     });
-    sampling_.seed = request_.seed ? *request_.seed : context_.random.next();
+    sampling_.seed = request_.seed     ? *request_.seed
+                     : prepared_.keyed ? prepared_.keyed->seed
+                                       : context_.random.next();
     record_.asked(request_);
     std::vector<std::vector<Token>>& prompts = prepared_.prompts;
     prompts_.resize(prompts.size());
@@ -74,8 +77,13 @@ std::shared_ptr<Delivery> Completion::make_delivery() {
         context_, exchange_,
         AnswerMemory(std::move(prepared_.share), context_.options.request_limits.max_answer_bytes)};
     if (request_.stream) {
-        return std::make_shared<StreamedDelivery>(
-            std::move(place), make_stream_writer(prepared_, head_), made(), usage());
+        std::optional<EventNumbers> numbers;
+        if (prepared_.keyed && !prepared_.keyed->fingerprint.empty()) {
+            numbers.emplace(*prepared_.keyed, choices_.size());
+        }
+        return std::make_shared<StreamedDelivery>(std::move(place),
+                                                  make_stream_writer(prepared_, head_), made(),
+                                                  usage(), std::move(numbers));
     }
     WholeDelivery::Shape shape;
     shape.prompts = prompts_.size();

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "api/completion/delivery.h"
+#include "api/completion/event_numbers.h"
 
 namespace helix::api {
 
@@ -11,7 +13,8 @@ namespace helix::api {
 class StreamedDelivery final : public Delivery {
   public:
     StreamedDelivery(AnswerPlace place, std::unique_ptr<StreamWriter> writer,
-                     std::size_t choices_of_prompt, const Usage& usage);
+                     std::size_t choices_of_prompt, const Usage& usage,
+                     std::optional<EventNumbers> numbers);
 
     MaybeError accepted() override;
     MaybeError add_prompt_tokens(std::size_t prompt,
@@ -27,11 +30,14 @@ class StreamedDelivery final : public Delivery {
 
   private:
     MaybeError emit(std::string_view events);
+    MaybeError emit_of(std::size_t choice, std::string events);
+    std::string numbered(std::size_t choice, std::string events);
 
     AnswerPlace place_;
     std::unique_ptr<StreamWriter> writer_;
     std::size_t choices_of_prompt_;
-    std::string pending_;  // what waits
+    std::optional<EventNumbers> numbers_;  // absent: the events have no ids
+    std::string pending_;                  // what waits
     base::TimePoint last_write_;
     bool opened_ = false;
 };

@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "api/completion/completion.h"
 #include "api/field_reader.h"
 #include "api/handlers.h"
 #include "api/heavy_work.h"
@@ -142,20 +141,10 @@ void with_kept(ApiContext& context, const Exchange& exchange, Words words, const
 }  // namespace
 
 void responses(ApiContext& context, const Exchange& exchange, Words) {
-    if (context.draining) {
-        return context.refuse(*exchange, unavailable("The server is shutting down.", 5));
-    }
-    run_heavy(context, exchange, client_of(context, exchange->request()),
-              [c = &context, exchange](HeavyInput input) {
-                  auto prepared = std::make_shared<PreparedCompletion>();
-                  prepared->share = std::move(input.share);
-                  auto error = prepare_response(*c, input, *prepared);
-                  if (error) *prepared = {};  // here, where it keeps nobody waiting
-                  return Then([c, exchange, prepared, error = std::move(error)] {
-                      if (error) return c->refuse(*exchange, *error);
-                      std::make_shared<Completion>(*c, exchange, std::move(*prepared))->start();
-                  });
-              });
+    prepare_and_complete(context, exchange, client_of(context, exchange->request()),
+                         [c = &context](HeavyInput& input, PreparedCompletion& prepared) {
+                             return prepare_response(*c, input, prepared);
+                         });
 }
 
 void get_response(ApiContext& context, const Exchange& exchange, Words words) {

@@ -32,11 +32,11 @@ std::vector<PromptEcho> echoes_of(const PreparedCompletion& prepared) {
 
 }  // namespace
 
-std::string new_answer_id(Endpoint endpoint, base::Random& random) {
+std::string answer_id(Endpoint endpoint, std::uint64_t number) {
     std::string_view prefix = shape_of(endpoint).id_prefix;
     if (endpoint == Endpoint::messages) prefix = kMessageIdPrefix;
     if (endpoint == Endpoint::responses) prefix = kResponseIdPrefix;
-    return fmt::format("{}{:016x}", prefix, random.next());
+    return fmt::format("{}{:016x}", prefix, number);
 }
 
 std::unique_ptr<StreamWriter> make_stream_writer(const PreparedCompletion& prepared,
