@@ -33,6 +33,7 @@ void add_commands(App& app);
 
 void add_serve(App& app);
 void add_worker(App& app);
+void add_gateway(App& app);
 void add_model(App& app);
 void add_pull(App& app);
 void add_model_cache(CLI::App& model, App& app);  // to `helix model`

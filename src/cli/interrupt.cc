@@ -25,6 +25,22 @@ void block_interrupts() {
     pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
+void StopWish::ask() {
+    const std::lock_guard lock(mutex_);
+    asked_ = true;
+    changed_.notify_all();
+}
+
+void StopWish::wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return asked_; });
+}
+
+bool StopWish::asked() {
+    const std::lock_guard lock(mutex_);
+    return asked_;
+}
+
 struct Interrupt::Impl {
     std::function<void()> stop;
     std::atomic<bool> over{false};

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 
 namespace helix::cli {
 
@@ -17,6 +19,19 @@ class Interrupt {
   private:
     struct Impl;
     std::unique_ptr<Impl> impl_;
+};
+
+// That a process is to stop, which one thread waits for.
+class StopWish {
+  public:
+    void ask();  // any thread
+    void wait();
+    bool asked();
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool asked_ = false;
 };
 
 // Blocks SIGINT and SIGTERM in the calling thread and those it starts; Interrupt receives them.

@@ -127,6 +127,7 @@ void add_commands(App& app) {
     add_run(app);
     add_serve(app);
     add_worker(app);
+    add_gateway(app);
     add_status(app);
     add_top(app);
     add_node(app);

@@ -5,35 +5,31 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <cctype>
 #include <charconv>
-#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <random>
 
 #include "api/api_server.h"
 #include "api/model_codec.h"
 #include "base/log.h"
 #include "base/version.h"
-#include "cli/access_option.h"
 #include "cli/backend_option.h"
 #include "cli/command.h"
 #include "cli/help_text.h"
+#include "cli/http_option.h"
 #include "cli/interrupt.h"
 #include "cli/kv_option.h"
-#include "cli/otlp_option.h"
+#include "cli/leader_option.h"
 #include "cli/patience_option.h"
 #include "cli/role_option.h"
 #include "cli/scale_option.h"
 #include "cli/serve_pages.h"
+#include "cli/served_info.h"
 #include "cli/size_option.h"
-#include "cli/tls_option.h"
 #include "core/routing/router_catalogue.h"
 #include "model/info.h"
 #include "model/weight_source.h"
@@ -56,7 +52,7 @@ namespace {
 struct ServeArguments {
     std::string model;
     model::WeightOptions weights;
-    std::string listen = "127.0.0.1:8080";
+    HttpArguments http;
     std::string cluster_listen;
     bool no_announce = false;
     bool no_worker = false;
@@ -67,9 +63,6 @@ struct ServeArguments {
     std::vector<std::string> model_names;
     std::string key;
     bool insecure = false;
-    AccessArguments access;
-    TlsArguments tls;
-    OtlpArguments otlp;
     std::string chat_template;
     std::string tool_parser = "auto";
     std::string placement;
@@ -80,17 +73,15 @@ struct ServeArguments {
     int block_size = 16;
     std::string kv = "f16";
     int max_waiting = 1024;
-    std::string request_memory = "1GiB";
     std::int64_t max_waiting_tokens = core::CoordinatorConfig().max_waiting_tokens;
     std::string speculate;
     std::string state_dir;
+    LeaderArguments leader;
     double rejoin_wait_s = 5;
     double lost_after_s = 2;
     double worker_wait_s = 60;
     std::string file_limit = "200MiB";
     std::string kept_limit = "10GiB";
-    std::string body_memory = "256MiB";
-    int connections = 0;
     int batch_lines = 64;
     std::string draft_model;
     int draft_tokens = 5;
@@ -186,15 +177,6 @@ base::Status fill_speculation(const ServeArguments& a, const Served& served,
     draft.threads = a.draft_threads;
     TRY(options.draft_model, node::DraftModel::open(draft, served.weights->file()));
     return base::Ok{};
-}
-
-// HOST:PORT with the host as a number.
-base::Result<HostPort> listen_address(const std::string& what, const std::string& text) {
-    TRY(HostPort address, parse_host_port(what, text));
-    auto number = net::resolve_listen_host(address.host);
-    if (!number.ok()) return base::invalid(what + ": " + number.error().message);
-    address.host = *number;
-    return address;
 }
 
 base::Status fill_cluster_address(const ServeArguments& a, const HostPort& http,
@@ -295,7 +277,10 @@ base::Result<std::optional<api::JobOptions>> job_options(const ServeArguments& a
 
 api::ModelInfo model_info(const ServeArguments& a, const Served& served) {
     const model::ModelInfo file = model::collect_info(*served.weights);
-    api::ModelInfo info;
+    const node::ServedModel& model = served.model;
+    api::ModelInfo info = info_of(file, model.spec,
+                                  {model.hidden_size, model.pooling, model.ranks, model.hash,
+                                   engine::ops::to_string(model.kv_type)});
     const bool named = !a.model_names.empty() && !a.model_names.front().empty();
     info.name = named                ? a.model_names.front()
                 : !file.name.empty() ? file.name
@@ -304,38 +289,7 @@ api::ModelInfo model_info(const ServeArguments& a, const Served& served) {
     info.aliases.push_back(std::filesystem::path(a.model).filename().string());
     info.aliases.emplace_back("default");
     info.created = static_cast<std::int64_t>(std::time(nullptr));
-    info.context_length = served.model.spec.context_length;
-    info.n_params = file.parameters;
-    info.size_bytes = file.file_bytes;
-    info.hidden = served.model.hidden_size;
-    info.n_layers = served.model.spec.n_layers;
-    info.architecture = file.architecture;
-    info.pooling = served.model.pooling;
-    info.ranks = served.model.ranks;
-    if (!file.types.empty()) info.quantization = file.types.front().type;
-    for (char& c : info.quantization) c = static_cast<char>(std::toupper(c));
     return info;
-}
-
-// Of the API's options what needs no model, so that mistakes are told before one is opened.
-base::Result<api::ApiOptions> api_options(const ServeArguments& a, const HostPort& http) {
-    api::ApiOptions options;
-    TRY_VOID(fill_tls(a.tls, options));
-    TRY(options.tracing, tracing_options(a.otlp));
-    TRY_VOID(fill_access(a.access, AccessEnvironment::read(), http.host, options));
-    // Whoever names the host here may also call it so.
-    TRY(const HostPort named, parse_host_port("--listen", a.listen));
-    options.access.host_names.push_back(named.host);
-    TRY(options.limits.max_request_bytes, parse_size("--request-memory", a.request_memory));
-    options.http.address = http.host;
-    options.http.port = http.port;
-    TRY(const std::int64_t bodies, parse_size("--body-memory", a.body_memory));
-    options.http.max_bodies_bytes = static_cast<std::size_t>(bodies);
-    if (a.connections < 0) return base::invalid("--connections: expected at least 1");
-    options.http.max_connections = static_cast<std::size_t>(a.connections);
-    std::random_device device;
-    options.seed = (static_cast<std::uint64_t>(device()) << 32U) | device();
-    return options;
 }
 
 std::string tool_parser_names() {
@@ -369,27 +323,27 @@ std::vector<std::string> scaled_worker(const ServeArguments& a) {
     return arguments;
 }
 
-void tell_pooling(const api::ModelInfo& model) {
-    if (model.pooling == spec::Pooling::none) {
-        LOG_INFO("no embeddings: the model's file has no pooling_type that makes one");
-    } else {
-        LOG_INFO("embeddings have {} values, by pooling \"{}\"", model.hidden,
-                 spec::to_string(model.pooling));
-    }
-    if (model.ranks) LOG_INFO("documents can be ranked (/v1/rerank)");
+// What gateways tell their clients of the model, and where the pages are.
+node::GatewayFacts gateway_facts(const ServeArguments& a, const api::ModelInfo& info,
+                                 const std::string& chat_template, const HostPort& http,
+                                 std::uint16_t port) {
+    node::GatewayFacts facts;
+    facts.names = info.aliases;
+    facts.names.insert(facts.names.begin(), info.name);
+    facts.created = info.created;
+    facts.chat_template = chat_template;
+    facts.tool_parser = a.tool_parser;
+    const std::string host = net::is_every_address(http.host) ? "*" : net::url_host(http.host);
+    facts.http_endpoint = fmt::format("{}://{}:{}", scheme_of(a.http.tls), host, port);
+    return facts;
 }
 
 // With addresses that other machines can use, one a line where there are several.
 void tell_addresses(const ServeArguments& a, const std::string& host, std::uint16_t port,
                     const std::string& model) {
-    std::string urls;
     const std::vector<std::string> addresses = net::reachable_addresses(host);
-    for (const std::string& address : addresses) {
-        urls += fmt::format("{}{}://{}:{}/v1", urls.empty() ? "" : ", ", scheme_of(a.tls),
-                            net::url_host(address), port);
-    }
-    LOG_INFO("serving {} at {}", model, urls);
-    LOG_INFO("to chat and to see the cluster, open {}://{}:{}/", scheme_of(a.tls),
+    LOG_INFO("serving {} at {}", model, api_urls(a.http, host, port));
+    LOG_INFO("to chat and to see the cluster, open {}://{}:{}/", scheme_of(a.http.tls),
              net::url_host(addresses.front()), port);
     if (a.key.empty() && !a.insecure && !net::is_loopback(host)) return;
     for (const std::string& address : addresses) {
@@ -421,27 +375,14 @@ std::unique_ptr<net::Announcer> announce(const ServeArguments& a, const JoinFact
     return nullptr;
 }
 
-void wait_for_interrupt() {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool stopping = false;
-    const Interrupt interrupt([&] {
-        const std::lock_guard lock(mutex);
-        stopping = true;
-        changed.notify_all();
-    });
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return stopping; });
-}
-
 base::Status serve(const ServeArguments& a) {
     block_interrupts();
     if (a.end_with_parent && ::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) {
         return base::Error{base::Errc::io, "--end-with-parent: the system refuses it"};
     }
     TRY_VOID(net::require_open_files("helix serve", kLeastServeFiles));
-    TRY(const HostPort http, listen_address("--listen", a.listen));
-    TRY(api::ApiOptions with_pages, api_options(a, http));
+    TRY(const HostPort http, listen_address("--listen", a.http.listen));
+    TRY(api::ApiOptions with_pages, api_options(a.http, http));
     TRY(std::vector<node::WorkerOptions> workers, local_workers(a));
     TRY(const Served served, open_model(a));
     TRY(const std::string chat_template, read_template(a, served.weights->file()));
@@ -454,6 +395,10 @@ base::Status serve(const ServeArguments& a) {
                       a.key,
                       options.key ? options.key->pair.public_key : "",
                       !a.placement.empty()};
+    // It has the model by now, so that it can take over at once; nobody hears of it before.
+    TRY(const Led led, lead(a.leader, a.http.listen));
+    if (led.stopped) return base::Ok{};
+    options.term = led.term;
     TRY(const auto coordinator, node::CoordinatorServer::start(std::move(options)));
     TRY(with_pages.jobs, job_options(a));
     with_pages.pages = extra_pages(*coordinator, served.model.spec, joining);
@@ -462,6 +407,7 @@ base::Status serve(const ServeArguments& a) {
     models.add({info, std::move(codec), coordinator.get(), node::served_file(served.model)});
     TRY(const auto api, api::ApiServer::start(std::move(with_pages), std::move(models)));
     *port = api->port();
+    coordinator->serve_gateways(gateway_facts(a, info, chat_template, http, api->port()));
 
     tell_addresses(a, http.host, api->port(), info.name);
     const auto announcer = announce(a, joining, info.name);
@@ -474,7 +420,9 @@ base::Status serve(const ServeArguments& a) {
         coordinator->provide_nodes(
             node_provider(a.scale, fmt::format("{}:{}", join, api->port()), scaled_worker(a)));
     }
-    wait_for_interrupt();
+    StopWish stop;
+    const Interrupt interrupt([&stop] { stop.ask(); });
+    stop.wait();
     LOG_INFO("stopping: answers under way have 5 s to finish (interrupt again to end at once)");
     api->drain();
     api->stop(base::from_seconds(5));
@@ -489,18 +437,7 @@ void add_limits(CLI::App& command, ServeArguments& a) {
         .add_option("--max-waiting-tokens", a.max_waiting_tokens,
                     "tokens of their prompts, of all together; more get 429")
         ->capture_default_str();
-    command
-        .add_option("--request-memory", a.request_memory,
-                    "that all requests may take of the coordinator, from their arrival to their "
-                    "end; more get 429")
-        ->capture_default_str();
-    command
-        .add_option("--body-memory", a.body_memory,
-                    "of the bodies of all requests that arrive or wait to be read; more get 429")
-        ->capture_default_str();
-    command.add_option("--connections", a.connections,
-                       "of HTTP clients at once; more get 503 [half of the files that may be "
-                       "open, at most 4096]");
+    add_memory_options(command, a.http);
     command.add_option("--file-limit", a.file_limit, "of an uploaded file")->capture_default_str();
     command.add_option("--kept-limit", a.kept_limit, "of all files, batches and results together")
         ->capture_default_str();
@@ -536,7 +473,7 @@ void add_draft_options(CLI::App& command, ServeArguments& a) {
 
 void add_address_options(CLI::App& command, ServeArguments& a) {
     const OptionHeading heading(command, "Addresses");
-    command.add_option("--listen", a.listen, "HOST:PORT of the API")->capture_default_str();
+    add_listen_option(command, a.http);
     command.add_option("--cluster-listen", a.cluster_listen,
                        "HOST:PORT that workers connect to [the API's host, any free port]");
     command.add_flag("--no-announce", a.no_announce,
@@ -633,18 +570,19 @@ void add_serve(App& app) {
     add_address_options(*command, a);
     add_worker_options(*command, a);
     add_key_options(*command, a);
-    add_access_options(*command, a.access);
-    add_tls_options(*command, a.tls);
+    add_access_options(*command, a.http.access);
+    add_tls_options(*command, a.http.tls);
     add_answer_options(*command, a);
     add_cache_options(*command, a);
     add_backend_options(*command, a.backend);
     add_failure_options(*command, a);
+    add_leader_options(*command, a.leader);
     add_lost_after(*command, a.lost_after_s);
     add_limits(*command, a);
     add_placement_options(*command, a);
     add_scale_options(*command, a.scale);
     add_draft_options(*command, a);
-    add_otlp_options(*command, a.otlp);
+    add_otlp_options(*command, a.http.otlp);
     command->footer(
         "Examples:\n"
         "  helix serve --model llama.gguf\n"
@@ -655,7 +593,8 @@ void add_serve(App& app) {
         "  helix serve --model llama.gguf --device vulkan:0\n"
         "  helix serve --model llama.gguf --device all\n"
         "  helix serve --model llama.gguf --no-worker --min-workers 3\n"
-        "  helix serve --model llama.gguf --state-dir ~/.helix/state --rejoin-wait 10\n\n"
+        "  helix serve --model llama.gguf --state-dir ~/.helix/state --rejoin-wait 10\n"
+        "  helix serve --model llama.gguf --no-worker --leader etcd://127.0.0.1:2379\n\n"
         "Then: curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' "
         "\\\n"
         "        -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'");

@@ -30,7 +30,7 @@ namespace helix::cli {
 namespace {
 
 struct WorkerArguments {
-    std::string join;
+    std::vector<std::string> join;
     std::string key;
     PairingArguments pairing;
     bool insecure = false;
@@ -41,6 +41,7 @@ struct WorkerArguments {
     std::string address;
     std::uint16_t port = 0;
     double lost_after_s = 2;
+    double coordinator_wait_s = 60;
     std::string model;
     model::WeightOptions weights;
     std::string cache = "~";
@@ -110,6 +111,7 @@ base::Status run_worker(const WorkerArguments& arguments) {
     options.listen_port = arguments.port;
     TRY_VOID(fill_address(arguments.address, options));
     TRY_VOID(fill_lost_after(arguments.lost_after_s, options.transport));
+    TRY(options.coordinator_wait, parse_wait("--coordinator-wait", arguments.coordinator_wait_s));
     options.model_file = arguments.model;
     options.model_options = arguments.weights;
     options.insecure = arguments.insecure;
@@ -118,12 +120,14 @@ base::Status run_worker(const WorkerArguments& arguments) {
                                                    : std::filesystem::path(arguments.cache);
     }
     TRY_VOID(fill_cache_limit(arguments, options));
-    std::string join = arguments.join;
+    std::vector<std::string> join = arguments.join;
     if (join.empty()) {
-        TRY(join, choose_coordinator());
+        TRY(const std::string chosen, choose_coordinator());
+        join.push_back(chosen);
     }
     const auto single = [&] { return check_single(arguments.backend, options); };
-    TRY(options.key, key_for(arguments.pairing, {join, arguments.key, arguments.name, single}));
+    TRY(options.key,
+        key_for(arguments.pairing, {join.front(), arguments.key, arguments.name, single}));
     TRY(std::vector<node::WorkerOptions> devices, make_workers(arguments.backend, options));
     for (std::size_t i = 0; i < devices.size(); ++i) {
         TRY_VOID(move_port("--port", i, devices[i].listen_port));
@@ -137,8 +141,9 @@ base::Status run_worker(const WorkerArguments& arguments) {
 void add_joining_options(CLI::App& command, WorkerArguments& a) {
     const OptionHeading heading(command, "The cluster");
     command.add_option("--join", a.join,
-                       "HOST:PORT of the coordinator (its HTTP address) [looks for some on the "
-                       "local network and asks]");
+                       "HOST:PORT of the coordinator (its HTTP address); given several times: "
+                       "where one may be, tried in turn [looks for some on the local network and "
+                       "asks]");
     command.add_option("--key", a.key,
                        "this worker's key file, made by 'helix key new --worker NAME'");
     add_pairing_options(command, a.pairing);
@@ -178,6 +183,16 @@ void add_weight_options(CLI::App& command, WorkerArguments& a) {
                        "free, at most 10 GB]");
 }
 
+void add_wait_option(CLI::App& command, WorkerArguments& a) {
+    const OptionHeading heading(command, "Failures");
+    command
+        .add_option(
+            "--coordinator-wait", a.coordinator_wait_s,
+            "seconds that it keeps what it runs when the coordinator is gone: a coordinator "
+            "that is started again goes on with it; 0 keeps nothing")
+        ->capture_default_str();
+}
+
 }  // namespace
 
 void add_worker(App& app) {
@@ -189,12 +204,14 @@ void add_worker(App& app) {
     add_identity_options(*worker, a);
     add_weight_options(*worker, a);
     add_lost_after(*worker, a.lost_after_s);
+    add_wait_option(*worker, a);
     add_backend_options(*worker, a.backend);
     worker->footer(
         "Examples:\n"
         "  helix worker                                    looks for a coordinator, and asks\n"
         "  helix worker --join 127.0.0.1:8080\n"
         "  helix worker --join 192.0.2.7:8080 --pair\n"
+        "  helix worker --join 192.0.2.7:8080 --join 192.0.2.8:8080 --key den.key\n"
         "  helix worker --join 192.0.2.7:8080 --key den.key --memory 6GB --threads 4\n"
         "  helix worker --join 192.0.2.7:8080 --key den.key --threads 32 --tp 2\n"
         "  helix worker --join 192.0.2.7:8080 --key den.key --device vulkan:0\n"

@@ -10,6 +10,7 @@
 
 #include "model/arch/architecture.h"
 #include "model/arch/rank_head.h"
+#include "model/header_config.h"
 #include "model/weight_source.h"
 #include "spec/model_shape.h"
 
@@ -165,6 +166,10 @@ base::Result<ModelConfig> read_model_config(WeightSource& source) {
     source.release(kRopeFactors);
     TRY(config.rope_factors, std::move(rope_factors));
     return config;
+}
+
+base::Result<ModelConfig> read_header_config(const GgufFile& file) {
+    return read_hyperparameters(file);
 }
 
 base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file) {

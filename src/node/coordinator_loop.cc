@@ -7,9 +7,11 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/escape.h"
 #include "base/log.h"
 #include "base/overloaded.h"
 #include "core/protocol/describe.h"
+#include "core/protocol/term.h"
 #include "node/clock.h"
 #include "node/coordinator_server.h"
 #include "node/plan_figures.h"
@@ -40,6 +42,7 @@ void CoordinatorServer::run() {
         wakeup_.clear();
         receive();
         take_link_events();  // after what a closed connection has still said
+        lose_gateways();
         take_plans();
         take_drafts();
         take_not_added();
@@ -47,9 +50,11 @@ void CoordinatorServer::run() {
         if (now() - last_tick_ >= kCoordinatorTickEvery) on_tick();
         perform();
     }
-    for (const std::string& connection : roster_.connections()) {
-        const Status sent = send(connection, wire::Goodbye{"it is shutting down"});
-        if (!sent.ok()) LOG_DEBUG("goodbye: {}", sent.error().message);
+    for (const auto& all : {roster_.connections(), gateways_.connections()}) {
+        for (const std::string& connection : all) {
+            const Status sent = send(connection, wire::Goodbye{"it is shutting down"});
+            if (!sent.ok()) LOG_DEBUG("goodbye: {}", sent.error().message);
+        }
     }
     socket_.reset();
 }
@@ -165,7 +170,9 @@ void CoordinatorServer::on_tick() {
     for (const OwedWeights& one : owed) send_weights(one.connection, one.answer);
     weights_.on_tick(last_tick_);
     send_all_weights();
-    if (last_tick_ - last_view_ >= kViewEvery) take_view();
+    if (last_tick_ - last_view_ < kViewEvery) return;
+    take_view();
+    show_gateways();
 }
 
 void CoordinatorServer::take_view() {
@@ -219,6 +226,7 @@ void CoordinatorServer::take_link_events() {
             log_stranger("refused a connection: " + event.detail);
         } else if (event.kind == net::LinkEventKind::disconnected && !event.connection.empty()) {
             lose(event.connection, "was lost (its connection broke)");
+            lose_gateway(event.connection, "was lost (its connection broke)");
         }
     }
 }
@@ -248,43 +256,73 @@ void CoordinatorServer::on_message(const std::string& connection, net::Received 
         entry->last_heard = now();
         return on_session_message(connection, *entry, std::move(*message));
     }
+    if (gateways_.is_here(connection)) return on_gateway_message(connection, std::move(*message));
     const auto* hello = std::get_if<wire::Hello>(&*message);
     if (hello != nullptr) return on_hello(connection, *hello, received.public_key);
-    // The message is of a worker that was lost meanwhile, or of a stranger: it has to start anew.
-    const Status sent = send(connection, wire::Refused{"say Hello first", false});
+    const auto* gateway = std::get_if<wire::GatewayHello>(&*message);
+    if (gateway != nullptr) return on_gateway_hello(connection, *gateway, received.public_key);
+    // The message is of somebody who was lost meanwhile, or of a stranger: it has to start anew.
+    refuse(connection, "say Hello first", false);
+}
+
+void CoordinatorServer::refuse(const std::string& connection, const std::string& reason,
+                               bool final) {
+    const Status sent = send(connection, wire::Refused{reason, final});
     if (!sent.ok()) LOG_DEBUG("refuse: {}", sent.error().message);
 }
 
-void CoordinatorServer::on_hello(const std::string& connection, const wire::Hello& hello,
-                                 const std::string& proven_key) {
+// What the connection has proved, by the list as it is now: workers and gateways are added while we
+// serve, and join at once.
+WorkerRoster::Proven CoordinatorServer::prove(const std::string& proven_key) {
     WorkerRoster::Proven proven{proven_key, {}};
     if (!proven_key.empty()) {
-        // Workers are added while we serve, and join at once.
         const Status read = read_allow_list();
         if (!read.ok()) LOG_ERROR("{}", read.error().message);
     }
     if (const auto name = allowed_.find(proven_key); name != allowed_.end()) {
         proven.bound_name = name->second;
     }
+    return proven;
+}
+
+// Refuses who has heard of a coordinator that is later than this one.
+bool CoordinatorServer::knows_a_later_one(const std::string& connection, const std::string& who,
+                                          std::uint64_t term) {
+    if (!core::is_replaced(term_, term)) return false;
+    const std::string reason = fmt::format(
+        "this coordinator (term {}) is older than another that was heard of (term {}): either it "
+        "was replaced, or its clock is behind",
+        term_, term);
+    log_stranger(fmt::format("refused {}: {}", who, reason));
+    refuse(connection, reason, false);
+    return true;
+}
+
+void CoordinatorServer::on_hello(const std::string& connection, const wire::Hello& hello,
+                                 const std::string& proven_key) {
+    if (knows_a_later_one(connection, fmt::format("worker \"{}\"", base::escaped(hello.name)),
+                          hello.term)) {
+        return;
+    }
+    const WorkerRoster::Proven proven = prove(proven_key);
     const std::string old = roster_.silent_holder(hello.name, now(), kReplacedAfter);
     if (!old.empty() && (proven.key.empty() || net::is_key_for(proven.bound_name, hello.name))) {
         socket_->ban(old);
         lose(old, "was silent, and is started again");
     }
+    if (now() - began_ < options_.core.claim_wait) give_number_to(hello);
     auto greeted = roster_.greet(now(), connection, hello, proven);
     if (!greeted.ok()) {
         log_stranger(fmt::format("refused worker \"{}\": {}", hello.name, greeted.error().message));
-        const wire::Refused refused{greeted.error().message, greeted.error().code == Errc::invalid};
-        const Status sent = send(connection, refused);
-        if (!sent.ok()) LOG_DEBUG("refuse: {}", sent.error().message);
-        return;
+        return refuse(connection, greeted.error().message, greeted.error().code == Errc::invalid);
     }
     const WorkerEntry& entry = **greeted;
     socket_->admit(connection);
     LOG_INFO("worker {} \"{}\" says hello: {} core(s), {}, {}", entry.worker.value, hello.name,
              hello.cores, spec::format_bytes(hello.memory_bytes), hello.backend);
     const ServedModel& model = options_.model;
-    const wire::Welcome welcome{entry.worker,
+    const wire::Welcome welcome{term_,
+                                entry.worker,
                                 model.spec,
                                 model.hash,
                                 model.hidden_size,
@@ -299,9 +337,22 @@ void CoordinatorServer::on_hello(const std::string& connection, const wire::Hell
     }
 }
 
+// A worker that has kept what it ran under an earlier coordinator goes before one that is new.
+void CoordinatorServer::give_number_to(const wire::Hello& hello) {
+    const std::string other = roster_.take_number(hello);
+    if (other.empty()) return;
+    refuse(other, "its number belongs to a worker that was here before; it gets another", false);
+    socket_->ban(other);
+    lose(other, "comes again with another number", true);
+}
+
+// Those of all that may join: links between workers that an earlier coordinator let in go on.
 void CoordinatorServer::share_keys() {
     if (!options_.key.has_value()) return;
-    const wire::AllowKeys keys{roster_.public_keys()};
+    wire::AllowKeys keys{roster_.public_keys()};
+    for (const auto& [key, name] : allowed_) keys.keys.push_back(key);
+    std::sort(keys.keys.begin(), keys.keys.end());
+    keys.keys.erase(std::unique(keys.keys.begin(), keys.keys.end()), keys.keys.end());
     for (const std::string& connection : roster_.connections()) {
         const Status sent = send(connection, keys);
         if (!sent.ok()) LOG_WARN("keys: {}", sent.error().message);
@@ -329,6 +380,7 @@ void CoordinatorServer::on_session_message(const std::string& connection, Worker
             [&](core::WorkerReport& report) {
                 if (entry.joined) to_core(report);  // reports begin with the Welcome
             },
+            [&](core::Holding& holding) { on_holding(connection, entry, std::move(holding)); },
             [&](wire::ProfileReport& profile) { on_profile(entry, profile); },
             [&](wire::Ping& ping) {
                 const net::Frame padding = padding_frame(ping.reply_bytes);
@@ -355,7 +407,11 @@ void CoordinatorServer::on_session_message(const std::string& connection, Worker
                             core::KvBlocks, wire::Hello, wire::Welcome, wire::Refused,
                             wire::ProfileRequest, wire::Manifest, wire::Chunk, wire::TensorHolder,
                             wire::TensorRequest, wire::TensorPiece, wire::Pong, wire::PeerHello,
-                            wire::AllowKeys> auto&) { unexpected(); },
+                            wire::AllowKeys, wire::GatewayHello, wire::GatewayWelcome,
+                            wire::RequestNumbers, wire::SubmitRequest, wire::EndRequest,
+                            wire::MoveRequest, wire::RequestEvents, wire::GatewayView> auto&) {
+                unexpected();
+            },
         },
         message);
 }
@@ -383,6 +439,16 @@ std::optional<WeightServer::Peer> CoordinatorServer::weight_peer(core::WorkerId 
     return WeightServer::Peer{{worker, hello.endpoint, hello.public_key}, hello.name};
 }
 
+void CoordinatorServer::on_holding(const std::string& connection, WorkerEntry& entry,
+                                   core::Holding holding) {
+    if (!entry.known || entry.joined || entry.holding.has_value()) {
+        return cut_off(connection, "told what it has kept, and was not asked");
+    }
+    LOG_INFO("worker {} \"{}\" was here before, and has kept {} sequence(s)", entry.worker.value,
+             entry.hello.name, holding.sequences.size());
+    entry.holding = std::move(holding);
+}
+
 void CoordinatorServer::on_profile(WorkerEntry& entry, const wire::ProfileReport& report) {
     core::WorkerJoined joined = to_joined(entry, report);
     weights_.on_links(joined.links);
@@ -397,6 +463,7 @@ void CoordinatorServer::on_profile(WorkerEntry& entry, const wire::ProfileReport
 }
 
 void CoordinatorServer::cut_off(const std::string& connection, const std::string& why) {
+    if (gateways_.is_here(connection)) return cut_off_gateway(connection, why);
     WorkerEntry* entry = roster_.find(connection);
     if (entry == nullptr) {
         log_stranger("cut off a connection: it " + why);
@@ -454,6 +521,7 @@ void CoordinatorServer::perform() {
         }
         flush_workers();
     }
+    flush_gateways();
     tell_stall_bound();
     keep_placement();
 }
@@ -506,45 +574,50 @@ void CoordinatorServer::carry_out(const core::Report& report) {
     }
 }
 
+// Whoever has the request hears of it: a gateway, or a sink in this process.
+template <typename Event, typename Tell>
+void CoordinatorServer::tell(const Event& event, bool last, const Tell& tell_sink) {
+    if (gateways_.has(event.id)) return gateways_.tell(event.id, event, last);
+    sinks_.tell(event.id, last, tell_sink);
+}
+
 void CoordinatorServer::carry_out(const core::AcceptRequest& accepted) {
-    sinks_.tell(accepted.id, false, [](api::TokenSink& sink) { sink.on_accepted(); });
+    tell(accepted, false, [](api::TokenSink& sink) { sink.on_accepted(); });
 }
 
 void CoordinatorServer::carry_out(const core::RejectRequest& rejection) {
-    sinks_.tell(rejection.id, true, [&](api::TokenSink& sink) { sink.on_reject(rejection); });
+    tell(rejection, true, [&](api::TokenSink& sink) { sink.on_reject(rejection); });
 }
 
 void CoordinatorServer::carry_out(const core::RequestRouted& routed) {
-    sinks_.tell(routed.id, false, [&](api::TokenSink& sink) { sink.on_routed(routed); });
+    tell(routed, false, [&](api::TokenSink& sink) { sink.on_routed(routed); });
 }
 
 void CoordinatorServer::carry_out(const core::StageTimed& timed) {
+    gateways_.tell_all(timed);
     const std::lock_guard lock(mutex_);
     if (stage_watcher_) stage_watcher_(timed);
 }
 
 void CoordinatorServer::carry_out(const core::ScoreTokens& scored) {
-    sinks_.tell(scored.id, false, [&](api::TokenSink& sink) { sink.on_scored(scored.tokens); });
+    tell(scored, false, [&](api::TokenSink& sink) { sink.on_scored(scored.tokens); });
 }
 
 void CoordinatorServer::carry_out(const core::EmbedPrompt& embedded) {
-    sinks_.tell(embedded.id, false,
-                [&](api::TokenSink& sink) { sink.on_embedding(embedded.values); });
+    tell(embedded, false, [&](api::TokenSink& sink) { sink.on_embedding(embedded.values); });
 }
 
 void CoordinatorServer::carry_out(const core::StreamToken& token) {
-    sinks_.tell(token.id, false,
-                [&](api::TokenSink& sink) { sink.on_token(token.choice, token.token); });
+    tell(token, false, [&](api::TokenSink& sink) { sink.on_token(token.choice, token.token); });
 }
 
 void CoordinatorServer::carry_out(const core::FinishChoice& ended) {
-    sinks_.tell(ended.id, false,
-                [&](api::TokenSink& sink) { sink.on_choice_finish(ended.choice, ended.reason); });
+    tell(ended, false,
+         [&](api::TokenSink& sink) { sink.on_choice_finish(ended.choice, ended.reason); });
 }
 
 void CoordinatorServer::carry_out(const core::FinishRequest& finish) {
-    sinks_.tell(finish.id, true,
-                [&](api::TokenSink& sink) { sink.on_finish(finish.reason, finish.error); });
+    tell(finish, true, [&](api::TokenSink& sink) { sink.on_finish(finish.reason, finish.error); });
 }
 
 // With mutex_ held. It is not while that plan is on its way, or when it was dropped, or when what

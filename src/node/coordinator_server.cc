@@ -66,9 +66,10 @@ CoordinatorServer::CoordinatorServer(CoordinatorOptions options,
     inproc_endpoint_ = fmt::format("inproc://helix-coordinator-{}", number);
     zap_domain_ = fmt::format("coordinator-{}", number);
     const auto since = std::chrono::system_clock::now().time_since_epoch();
-    next_request_ =
-        core::first_request(std::chrono::duration_cast<std::chrono::microseconds>(since).count())
-            .value;
+    const std::int64_t calendar_us =
+        std::chrono::duration_cast<std::chrono::microseconds>(since).count();
+    next_request_ = core::first_request(calendar_us).value;
+    term_ = options_.term > 0 ? options_.term : static_cast<std::uint64_t>(calendar_us);
     limits_ = {options_.model.spec.n_layers, options_.model.hidden_size};
 }
 
@@ -111,7 +112,8 @@ Status CoordinatorServer::open() {
     if (options_.draft_model != nullptr) {
         drafts_ = std::make_unique<DraftProposer>(std::move(options_.draft_model), wakeup_);
     }
-    last_tick_ = now();
+    began_ = now();
+    last_tick_ = began_;
     return Ok{};
 }
 
@@ -271,6 +273,11 @@ std::optional<CoordinatorServer::LastPlan> CoordinatorServer::last_plan() const 
 void CoordinatorServer::provide_nodes(std::unique_ptr<NodeProvider> provider) {
     const std::lock_guard lock(mutex_);
     provider_ = std::move(provider);
+}
+
+void CoordinatorServer::serve_gateways(GatewayFacts facts) {
+    const std::lock_guard lock(mutex_);
+    gateway_facts_ = std::move(facts);
 }
 
 std::string CoordinatorServer::worker_endpoint(const std::string& name) const {

@@ -13,6 +13,7 @@
 #include "base/log_budget.h"
 #include "net/private_file.h"
 #include "node/draft_proposer.h"
+#include "node/gateway_roster.h"
 #include "node/host_workers.h"
 #include "node/idle_workers.h"
 #include "node/join.h"
@@ -43,10 +44,22 @@ struct CoordinatorOptions {
     std::unique_ptr<DraftModel> draft_model;   // asked when core.speculation.draft_tokens > 0
     std::vector<WorkerOptions> local_workers;  // that this process is, too
     net::TransportOptions transport;
+    // Above those of all coordinators before it (wire/messages.h); 0 = the calendar, in
+    // microseconds.
+    std::uint64_t term = 0;
 };
 
-// Owns a core::Coordinator and performs its actions: workers on the cluster port, the planner,
-// weights, and whoever submits requests through api::Service.
+// What gateways are told of the model that is served, for their clients.
+struct GatewayFacts {
+    std::vector<std::string> names;  // the first is what it is called
+    std::int64_t created = 0;        // Unix seconds
+    std::string chat_template;       // in place of the model's own; "" = its own
+    std::string tool_parser;
+    std::string http_endpoint;  // as in wire::GatewayWelcome
+};
+
+// Owns a core::Coordinator and performs its actions: workers and gateways on the cluster port, the
+// planner, weights, and whoever submits requests through api::Service.
 class CoordinatorServer final : public api::Service {
   public:
     static base::Result<std::unique_ptr<CoordinatorServer>> start(CoordinatorOptions options);
@@ -82,6 +95,10 @@ class CoordinatorServer final : public api::Service {
     // Says where more workers come from, with core.scale; until then none are added. Call it once,
     // on any thread.
     void provide_nodes(std::unique_ptr<NodeProvider> provider);
+    // From now on gateways may come; before they are asked to try again. Call it once, on any
+    // thread.
+    void serve_gateways(GatewayFacts facts);
+    std::uint64_t term() const { return term_; }
     // Where peers reach the worker of this name; "" when it is not here. Any thread.
     std::string worker_endpoint(const std::string& name) const;
 
@@ -111,7 +128,27 @@ class CoordinatorServer final : public api::Service {
                   const std::string& proven_key);
     void on_session_message(const std::string& connection, WorkerEntry& entry,
                             wire::Message message);
+    void on_holding(const std::string& connection, WorkerEntry& entry, core::Holding holding);
     void on_profile(WorkerEntry& entry, const wire::ProfileReport& report);
+    void refuse(const std::string& connection, const std::string& reason, bool final);
+    WorkerRoster::Proven prove(const std::string& proven_key);
+    bool knows_a_later_one(const std::string& connection, const std::string& who,
+                           std::uint64_t term);
+    // ---- gateways (coordinator_gateways.cc)
+    void on_gateway_hello(const std::string& connection, const wire::GatewayHello& hello,
+                          const std::string& proven_key);
+    void on_gateway_message(const std::string& connection, wire::Message message);
+    void on_submit(const std::string& connection, wire::SubmitRequest submitted);
+    void give_numbers(const std::string& connection);
+    void lose_gateway(const std::string& connection, const std::string& reason);
+    void lose_gateways();
+    void cut_off_gateway(const std::string& connection, const std::string& why);
+    void flush_gateways();
+    void show_gateways();
+    bool send_to_gateway(const std::string& connection, const wire::Message& message);
+    template <typename Event, typename Tell>
+    void tell(const Event& event, bool last, const Tell& tell_sink);
+    void give_number_to(const wire::Hello& hello);
     void share_keys();
     void on_tick();
     void cut_off(const std::string& connection, const std::string& why);
@@ -166,8 +203,11 @@ class CoordinatorServer final : public api::Service {
     std::atomic<bool> stopping_{false};
     std::atomic<bool> closing_{
         false};  // from now on nothing about workers is kept for the next start
+    std::uint64_t term_ = 0;
     std::atomic<std::uint64_t> next_request_;
     RequestSinks sinks_;
+    GatewayRoster gateways_;
+    std::map<std::string, std::string> gone_gateways_;  // reasons, by connection
 
     std::unique_ptr<PlacementKeeper> keeper_;  // null without a state_dir
     core::Coordinator core_;
@@ -191,6 +231,7 @@ class CoordinatorServer final : public api::Service {
     std::vector<OwedWeights> owed_;  // the socket was full
     WeightServer weights_{options_.model,
                           [this](core::WorkerId worker) { return weight_peer(worker); }};
+    base::TimePoint began_;
     base::TimePoint last_tick_;
     base::TimePoint last_view_;
     base::LogBudget strangers_log_{30};
@@ -198,6 +239,7 @@ class CoordinatorServer final : public api::Service {
     mutable std::mutex mutex_;
     std::vector<core::CoordinatorEvent> submissions_;
     std::optional<NamedPlacement> chosen_;  // for the next plan
+    std::optional<GatewayFacts> gateway_facts_;
     core::ClusterView view_;
     std::map<std::string, std::string> endpoints_;  // by worker name
     std::optional<LastPlan> last_plan_;

@@ -37,7 +37,7 @@ Status HostWorkers::run_all(const std::function<Status(WorkerServer&)>& run) {
     return Ok{};
 }
 
-Status HostWorkers::run(const std::string& join) {
+Status HostWorkers::run(const std::vector<std::string>& join) {
     return run_all([&](WorkerServer& server) { return server.run(join); });
 }
 

@@ -20,7 +20,7 @@ class HostWorkers {
 
     // As WorkerServer has them, until all workers have ended. Returns the error of the first, in
     // their order, that had one.
-    base::Status run(const std::string& join);
+    base::Status run(const std::vector<std::string>& join);
     base::Status run(const CoordinatorPlace& place);
     // For any thread, and async-signal-safe.
     void stop();

@@ -35,6 +35,7 @@ class PeerLinks {
 
     const std::string& endpoint() const { return endpoint_; }
     void set_self(core::WorkerId self, std::uint64_t incarnation);
+    void set_coordinator_host(std::string host) { options_.coordinator_host = std::move(host); }
     // Sets the public keys that may connect and stay connected. Only with CURVE.
     void allow(std::set<std::string> keys);
     // From now on there are links to these peers and no others.

@@ -15,6 +15,7 @@ class RequestSinks {
   public:
     void add(core::RequestId id, std::shared_ptr<api::TokenSink> sink);
     void drop(core::RequestId id);
+    bool has(core::RequestId id) const;
     // Calls tell(sink) if the request still has a sink; with last it then forgets the sink.
     template <typename Tell>
     void tell(core::RequestId id, bool last, const Tell& tell_sink);
@@ -28,7 +29,7 @@ class RequestSinks {
     };
     std::shared_ptr<Entry> find(core::RequestId id, bool take);
 
-    std::mutex mutex_;
+    mutable std::mutex mutex_;
     std::map<core::RequestId, std::shared_ptr<Entry>> entries_;
 };
 
@@ -37,6 +38,11 @@ inline void RequestSinks::add(core::RequestId id, std::shared_ptr<api::TokenSink
     entry->sink = std::move(sink);
     const std::lock_guard lock(mutex_);
     entries_[id] = std::move(entry);
+}
+
+inline bool RequestSinks::has(core::RequestId id) const {
+    const std::lock_guard lock(mutex_);
+    return entries_.contains(id);
 }
 
 inline std::shared_ptr<RequestSinks::Entry> RequestSinks::find(core::RequestId id, bool take) {

@@ -46,6 +46,9 @@ Status WeightFetcher::wait_done(std::unique_lock<std::mutex>& lock) {
 Result<wire::Manifest> WeightFetcher::manifest() {
     std::unique_lock lock(mutex_);
     state_ = State::waiting;
+    tensor_ = wire::kHeaderChunk;  // a Chunk of it says why there is no manifest
+    holder_.reset();
+    to_ = {};
     requests_.emplace_back(wire::ManifestRequest{model_});
     loop_.wake();
     TRY_VOID(wait_done(lock));

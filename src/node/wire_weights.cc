@@ -6,7 +6,6 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "model/limits.h"
 #include "node/clock.h"
 #include "node/wire_manifest.h"
 
@@ -50,15 +49,7 @@ WireWeights::WireWeights(KeptModel& through, const TensorCache& cache, const Cac
 WireWeights::~WireWeights() = default;
 
 Result<model::ModelManifest> WireWeights::fetch_manifest(const base::Hash128& hash) {
-    TRY(wire::Manifest manifest, through_.fetcher.manifest());
-    if (manifest.header_bytes > model::limits::kMaxHeaderBytes) {
-        return base::invalid(fmt::format("the model's header has {} bytes, the limit is {}",
-                                         manifest.header_bytes, model::limits::kMaxHeaderBytes));
-    }
-    std::vector<std::byte> header(manifest.header_bytes);
-    TRY_VOID(through_.fetcher.fetch_header(header));
-    TRY(model::ModelManifest fetched, from_wire(std::move(manifest), std::move(header), hash));
-    TRY_VOID(model::open_manifest(fetched));
+    TRY(model::ModelManifest fetched, node::fetch_manifest(through_.fetcher, hash));
     if (!cache_.present()) return fetched;
     Status kept = room_.make(fetched.header.size());
     if (kept.ok()) kept = cache_.keep_manifest(fetched);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/time.h"
 #include "engine/backend/provider.h"
 #include "model/weight_source.h"
 #include "net/key.h"
@@ -44,6 +45,8 @@ struct WorkerOptions {
         0;  // port that peers reach this worker at; 0 = the one that it listens on
     std::uint16_t listen_port = 0;  // for peers; 0 = any that is free
     bool probe_same_host = false;   // measure links to workers of the same host, too
+    // When the coordinator is gone, what runs here is kept this long for the next one; 0: not.
+    base::Duration coordinator_wait = base::from_seconds(60);
     net::TransportOptions transport;
 };
 

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/escape.h"
 #include "net/key.h"
+#include "wire/codec.h"
 
 namespace helix::node {
 
@@ -53,8 +54,7 @@ Result<WorkerEntry*> WorkerRoster::greet(base::TimePoint now, const std::string&
             proven.bound_name, hello.name, hello.name));
     }
     if (entries_.contains(connection)) return base::invalid("said Hello twice");
-    const auto next = static_cast<std::uint32_t>(ids_.size());
-    const core::WorkerId worker = ids_.try_emplace(hello.name, core::WorkerId{next}).first->second;
+    const core::WorkerId worker = number(hello.name, hello.known_as);
     if (connection_of_.contains(worker)) {
         return Error{
             Errc::denied,
@@ -69,8 +69,40 @@ Result<WorkerEntry*> WorkerRoster::greet(base::TimePoint now, const std::string&
     incarnation = std::max(incarnation + 1, hello.incarnation);
     connection_of_[worker] = connection;
     WorkerEntry& entry = entries_[connection];
-    entry = {worker, incarnation, hello, proven.key, false, now, now};
+    entry.worker = worker;
+    entry.incarnation = incarnation;
+    entry.hello = hello;
+    entry.proven_key = proven.key;
+    entry.known = hello.known_as == worker;
+    entry.greeted = now;
+    entry.last_heard = now;
     return &entry;
+}
+
+std::string WorkerRoster::take_number(const wire::Hello& hello) {
+    if (!hello.known_as.has_value() || ids_.contains(hello.name)) return "";
+    const auto has_it = [&](const auto& one) { return one.second == *hello.known_as; };
+    const auto other = std::find_if(ids_.begin(), ids_.end(), has_it);
+    if (other == ids_.end()) return "";
+    const std::string connection = connection_of(*hello.known_as);
+    const WorkerEntry* entry = find(connection);
+    if (entry != nullptr && entry->known) return "";
+    given_.erase(*hello.known_as);
+    ids_.erase(other);
+    return connection;
+}
+
+core::WorkerId WorkerRoster::number(const std::string& name, std::optional<core::WorkerId> wanted) {
+    const auto found = ids_.find(name);
+    if (found != ids_.end()) return found->second;
+    core::WorkerId free{0};
+    while (given_.contains(free)) ++free.value;
+    const bool is_free =
+        wanted.has_value() && wanted->value < wire::kMaxWorkers && !given_.contains(*wanted);
+    const core::WorkerId worker = is_free ? *wanted : free;
+    ids_[name] = worker;
+    given_.insert(worker);
+    return worker;
 }
 
 std::string WorkerRoster::silent_holder(const std::string& name, base::TimePoint now,
@@ -158,6 +190,7 @@ core::WorkerJoined to_joined(const WorkerEntry& entry, const wire::ProfileReport
     }
     joined.endpoint = entry.hello.endpoint;
     joined.public_key = entry.hello.public_key;
+    joined.holding = entry.holding;
     return joined;
 }
 

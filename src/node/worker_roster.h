@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,13 +20,16 @@ struct WorkerEntry {
     std::uint64_t incarnation = 0;
     wire::Hello hello;
     std::string proven_key;  // by CURVE; "" = it has none
-    bool joined = false;     // measured and known to the core
+    // It has the number that it had under an earlier coordinator, and says what it has kept.
+    bool known = false;
+    std::optional<core::Holding> holding;
+    bool joined = false;  // measured and known to the core
     base::TimePoint greeted;
     base::TimePoint last_heard;
 };
 
 // Which connection is which worker. A name keeps its worker id for as long as the coordinator
-// lives.
+// lives, and takes it along to the next one where nobody has it yet.
 class WorkerRoster {
   public:
     // What a worker has proved: its key, and in bound_name the name that the key was made for
@@ -43,6 +47,10 @@ class WorkerRoster {
     // its place.
     std::string silent_holder(const std::string& name, base::TimePoint now,
                               base::Duration limit) const;
+    // Who has kept something under its number goes before who has nothing yet: if the number that
+    // the hello asks for is that of a worker that came without a past, that one loses it, and has
+    // to come again. Returns its connection; "" = nobody has to.
+    std::string take_number(const wire::Hello& hello);
     WorkerEntry* find(const std::string& connection);
     const WorkerEntry* find(const std::string& connection) const;
     // Empty when it is not here.
@@ -59,7 +67,11 @@ class WorkerRoster {
 
   private:
     std::map<std::string, WorkerEntry> entries_;
+    // The number of this worker; a new name gets `wanted`, if that is nobody's, or the next one.
+    core::WorkerId number(const std::string& name, std::optional<core::WorkerId> wanted);
+
     std::map<std::string, core::WorkerId> ids_;
+    std::set<core::WorkerId> given_;
     std::map<core::WorkerId, std::string> connection_of_;
     std::map<core::WorkerId, std::uint64_t> last_incarnation_;
 };

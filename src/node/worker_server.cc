@@ -11,8 +11,8 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "node/clock.h"
+#include "node/coordinator_finder.h"
 #include "node/host_link.h"
-#include "node/join.h"
 
 namespace helix::node {
 namespace {
@@ -27,7 +27,6 @@ constexpr base::Duration kFirstPause = base::from_ms(200);
 // The longest pause between tries to join. It is shorter than a restarted coordinator waits for the
 // workers that it remembers.
 constexpr base::Duration kLongestPause = base::from_ms(2000);
-constexpr int kAskTimeoutMs = 2000;
 // A device that was lost is tried after a pause, which grows; one that worked for so long since it
 // was regained begins anew.
 constexpr base::Duration kFirstDevicePause = base::from_ms(500);
@@ -108,8 +107,7 @@ void WorkerServer::regain_device(base::Backoff& again) {
     }
 }
 
-template <typename Find>
-Status WorkerServer::run_sessions(const Find& find) {
+Status WorkerServer::run_sessions(const FindCoordinator& find, const FindCoordinator& next) {
     // Now, before there is anything else to do.
     if (!options_.probe_same_host) host_link(options_.key.has_value());
     base::Backoff again;
@@ -120,12 +118,14 @@ Status WorkerServer::run_sessions(const Find& find) {
         SessionResult result;
         const base::TimePoint began = now();
         if (place.ok()) {
-            WorkerSession session(options_, *place, ++incarnation_, kept_, wakeup_, stopping_);
+            WorkerSession session(options_, *place, next, {++incarnation_, term_}, kept_, wakeup_,
+                                  stopping_);
             result = session.run();
+            term_ = result.term;
         } else {
             const Errc code = place.error().code;
             const bool final = code == Errc::denied || code == Errc::invalid;
-            result = {final ? SessionEnd::refused : SessionEnd::lost, place.error().message, false};
+            result = {final ? SessionEnd::refused : SessionEnd::lost, place.error().message};
         }
         if (result.end == SessionEnd::stopped) break;
         if (result.end == SessionEnd::dismissed) {
@@ -150,63 +150,36 @@ Status WorkerServer::run_sessions(const Find& find) {
     return Ok{};
 }
 
-Status WorkerServer::run(const std::string& join) {
-    TRY_VOID(parse_address(join));
-    TRY(context_, net::ZmqContext::create());
-    return run_sessions([&] { return find(join); });
+Status WorkerServer::run(const std::vector<std::string>& join) {
+    CHECK(!join.empty());
+    std::vector<CoordinatorFinder> finders;
+    for (const std::string& one : join) {
+        TRY(CoordinatorFinder finder,
+            CoordinatorFinder::create(one, {options_.key, options_.insecure, true}));
+        finders.push_back(std::move(finder));
+    }
+    TRY(const auto context, net::ZmqContext::create());
+    std::size_t at = 0;
+    const FindCoordinator find = [&]() -> Result<CoordinatorPlace> {
+        const Result<CoordinatorAddress> found = finders[at++ % finders.size()].find();
+        if (!found.ok()) {
+            // What is useless at one address may work at the next.
+            const bool only = finders.size() == 1;
+            return Error{only ? found.error().code : Errc::unavailable, found.error().message};
+        }
+        CoordinatorPlace place;
+        place.context = context;
+        place.endpoint = found->endpoint;
+        place.public_key = found->public_key;
+        place.listen_endpoint = fmt::format("tcp://{}:{}", found->local_host, options_.listen_port);
+        return place;
+    };
+    return run_sessions(find, find);
 }
 
 Status WorkerServer::run(const CoordinatorPlace& place) {
-    return run_sessions([&]() -> Result<CoordinatorPlace> { return place; });
-}
-
-Result<std::string> WorkerServer::find_public_key(const std::string& offered,
-                                                  const std::string& host) const {
-    if (options_.key.has_value()) {
-        const std::string& trusted = options_.key->coordinator_public_key;
-        if (offered == trusted) return trusted;
-        return Error{Errc::denied,
-                     fmt::format("{} is not the coordinator that this worker's key was made "
-                                 "for ({} key)",
-                                 host, offered.empty() ? "it has no" : "it has another")};
-    }
-    if (!offered.empty()) {
-        return Error{Errc::denied,
-                     fmt::format("{} demands a key: run \"helix pair\" where the coordinator runs "
-                                 "and give --pair here, or make a key there with \"helix key new "
-                                 "--worker NAME\" and give the file here with --key",
-                                 host)};
-    }
-    TRY_VOID(net::check_key_needed(host, false, options_.insecure));
-    return std::string();
-}
-
-Result<CoordinatorPlace> WorkerServer::find(const std::string& join) {
-    TRY(const Address address, parse_address(join));
-    CoordinatorPlace place;
-    place.context = context_;
-    Result<JoinInfo> info = ask_join_info(address, kAskTimeoutMs);
-    std::uint16_t port = address.port;
-    if (info.ok()) {
-        asked_over_http_ = true;
-        TRY(place.public_key, find_public_key(info->public_key, address.host));
-        port = info->cluster_port;
-    } else if (info.error().code == Errc::not_found || asked_over_http_) {
-        return Error{Errc::unavailable, info.error().message};
-    } else {
-        // There is no HTTP at this address: perhaps the cluster port itself was given.
-        LOG_DEBUG("{}", info.error().message);
-        const std::string offered =
-            options_.key.has_value() ? options_.key->coordinator_public_key : std::string();
-        TRY(place.public_key, find_public_key(offered, address.host));
-    }
-    TRY(std::string local, local_address_towards(address));
-    if (local.find(':') != std::string::npos) local = "[" + local + "]";
-    const bool v6 = address.host.find(':') != std::string::npos;
-    const std::string host = v6 ? "[" + address.host + "]" : address.host;
-    place.endpoint = fmt::format("tcp://{}:{}", host, port);
-    place.listen_endpoint = fmt::format("tcp://{}:{}", local, options_.listen_port);
-    return place;
+    // With the coordinator ends the process that both are in.
+    return run_sessions([&]() -> Result<CoordinatorPlace> { return place; }, {});
 }
 
 }  // namespace helix::node

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/backoff.h"
 #include "base/result.h"
@@ -26,30 +27,27 @@ class WorkerServer {
   public:
     explicit WorkerServer(WorkerOptions options);
 
-    // join is "HOST:PORT", the coordinator's HTTP address or its cluster port. Runs until stop(),
-    // which is no error, or until something goes wrong that waiting cannot mend.
-    base::Status run(const std::string& join);
+    // join is at least one "HOST:PORT", the coordinator's HTTP address or its cluster port. Where
+    // there are several coordinators, of which one leads, all are named: they are tried in turn.
+    // Runs until stop(), which is no error, or until something goes wrong that waiting cannot mend.
+    base::Status run(const std::vector<std::string>& join);
     // The same in the coordinator's process.
     base::Status run(const CoordinatorPlace& place);
     // For any thread, and async-signal-safe.
     void stop();
 
   private:
-    base::Result<CoordinatorPlace> find(const std::string& join);
-    base::Result<std::string> find_public_key(const std::string& offered,
-                                              const std::string& host) const;
-    template <typename Find>
-    base::Status run_sessions(const Find& find);
+    // next: as WorkerSession's find.
+    base::Status run_sessions(const FindCoordinator& find, const FindCoordinator& next);
     void pause_until(base::TimePoint until);
     void regain_device(base::Backoff& again);
 
     WorkerOptions options_;
-    std::shared_ptr<net::ZmqContext> context_;
     net::Wakeup wakeup_;
     KeptModel kept_{wakeup_};
     std::atomic<bool> stopping_{false};
     std::uint64_t incarnation_ = 0;
-    bool asked_over_http_ = false;  // HTTP was answered, so what we join is the HTTP address
+    std::uint64_t term_ = 0;  // of the coordinators that it has joined, the highest
 };
 
 }  // namespace helix::node

@@ -39,12 +39,14 @@ constexpr std::int64_t kTransferBytes = 32 << 20;  // of KV in one message, abou
 
 }  // namespace
 
-WorkerSession::WorkerSession(const WorkerOptions& options, const CoordinatorPlace& place,
-                             std::uint64_t incarnation, KeptModel& kept, const net::Wakeup& wakeup,
-                             const std::atomic<bool>& stopping)
+WorkerSession::WorkerSession(const WorkerOptions& options, CoordinatorPlace place,
+                             FindCoordinator find, SessionStart start, KeptModel& kept,
+                             const net::Wakeup& wakeup, const std::atomic<bool>& stopping)
     : options_(options),
-      place_(place),
-      incarnation_(incarnation),
+      place_(std::move(place)),
+      find_(std::move(find)),
+      incarnation_(start.incarnation),
+      term_(start.term),
       kept_(kept),
       wakeup_(wakeup),
       stopping_(stopping) {}
@@ -54,18 +56,22 @@ WorkerSession::~WorkerSession() {
 }
 
 void WorkerSession::end(SessionEnd how, std::string reason) {
-    if (!result_.has_value()) result_ = SessionResult{how, std::move(reason), profiled_};
+    if (!result_.has_value())
+        result_ = SessionResult{how, std::move(reason), profiled_, term_.highest()};
 }
 
 SessionResult WorkerSession::run() {
     const Status opened = open();
-    if (!opened.ok()) return {SessionEnd::lost, opened.error().message, false};
+    if (!opened.ok()) return {SessionEnd::lost, opened.error().message, false, term_.highest()};
     while (!result_.has_value()) loop();
-    if (result_->end == SessionEnd::stopped || result_->end == SessionEnd::no_device) {
+    const bool leaves =
+        result_->end == SessionEnd::stopped || result_->end == SessionEnd::no_device;
+    if (leaves && !is_alone()) {
         coordinator_->set_linger(base::from_ms(500));
         send(wire::Goodbye{result_->reason, false, result_->end == SessionEnd::no_device});
     }
     kept_.fetcher.cancel(result_->reason);
+    search_.reset();
     mover_.reset();
     engine_.reset();
     if (result_->end != SessionEnd::no_device) kept_.end();
@@ -78,18 +84,25 @@ Status WorkerSession::open() {
     PeerLinks::Options links{place_.context, keys, place_.listen_endpoint,
                              endpoint_host(place_.endpoint), options_.transport};
     TRY(peers_, PeerLinks::create(std::move(links)));
+    last_tick_ = now();
+    hello_ = make_hello();
+    return call_coordinator();
+}
+
+// Says Hello to the coordinator at place_; its Welcome follows.
+Status WorkerSession::call_coordinator() {
+    std::optional<net::KeyPair> keys;
+    if (options_.key.has_value()) keys = options_.key->pair;
     TRY(coordinator_, net::DealerSocket::connect(place_.context, place_.endpoint, keys,
                                                  place_.public_key, options_.transport));
     opened_ = now();
-    last_tick_ = opened_;
-    hello_ = make_hello();
-    send(hello_);
-    return Ok{};
+    return coordinator_->send(net::Frame::of(wire::encode(hello_)));
 }
 
 wire::Hello WorkerSession::make_hello() const {
     wire::Hello hello;
     hello.incarnation = incarnation_;
+    hello.term = term_.highest();
     hello.name = options_.name;
     hello.host = options_.host.empty() ? machine_id() : options_.host;
     hello.type = options_.type;
@@ -124,22 +137,17 @@ wire::Hello WorkerSession::make_hello() const {
 // -------------------------------------------------------------------------------------
 
 void WorkerSession::loop() {
-    std::vector<net::ZmqSocket*> sockets{coordinator_.get()};
+    std::vector<net::ZmqSocket*> sockets;
+    if (coordinator_ != nullptr) sockets.push_back(coordinator_.get());
     peers_->add_sockets(sockets);
     if (weight_links_ != nullptr) weight_links_->add_sockets(sockets);
     const base::TimePoint next_tick = last_tick_ + kWorkerTickEvery;
     net::wait(sockets, wakeup_.fd(), std::min(next_tick, wake_at_.value_or(next_tick)) - now());
     wakeup_.clear();
     if (stopping_.load()) return end(SessionEnd::stopped, "was stopped");
-    for (const net::LinkEvent& event : coordinator_->take_events()) {
-        if (event.kind == net::LinkEventKind::disconnected && welcome_.has_value()) {
-            return end(SessionEnd::lost, "the coordinator is gone");
-        }
-        if (event.kind == net::LinkEventKind::refused) {
-            return end(SessionEnd::lost, "the coordinator refused the connection: " + event.detail);
-        }
-    }
+    if (search_ != nullptr) look_for_coordinator();
     receive_from_coordinator();
+    take_coordinator_events();  // after what a closed connection has still said
     receive_from_peers();
     take_engine_events();
     exchange_weights();
@@ -151,15 +159,31 @@ void WorkerSession::loop() {
     perform();
 }
 
+void WorkerSession::take_coordinator_events() {
+    if (coordinator_ == nullptr) return;
+    for (const net::LinkEvent& event : coordinator_->take_events()) {
+        if (event.kind == net::LinkEventKind::disconnected && welcome_.has_value()) {
+            return on_coordinator_gone("the coordinator is gone");
+        }
+        if (event.kind == net::LinkEventKind::refused) {
+            return on_coordinator_gone("the coordinator refused the connection: " + event.detail);
+        }
+    }
+}
+
 void WorkerSession::on_tick() {
     last_tick_ = now();
     peers_->watch(last_tick_);
     if (profiled_) tell_links();
-    if (!welcome_.has_value()) {
-        if (last_tick_ - opened_ > kWelcomeWithin) {
-            end(SessionEnd::lost, fmt::format("no answer from {}", place_.endpoint));
-        }
-        return;
+    const bool waits_for_welcome = coordinator_ != nullptr && (is_alone() || !welcome_.has_value());
+    if (waits_for_welcome && last_tick_ - opened_ > kWelcomeWithin) {
+        on_coordinator_gone(fmt::format("no answer from {}", place_.endpoint));
+    }
+    if (!welcome_.has_value()) return;
+    if (is_alone() && last_tick_ - *alone_since_ > options_.coordinator_wait) {
+        term_.forget();  // a coordinator of whatever term is better than none
+        return end(SessionEnd::lost,
+                   fmt::format("no coordinator for {:.0f} s", options_.coordinator_wait.seconds()));
     }
     if (probe_.has_value()) {
         probe_->on_time(last_tick_);
@@ -185,13 +209,14 @@ void WorkerSession::tell_links() {
 
 void WorkerSession::receive_from_coordinator() {
     for (int i = 0; i < kMostWorkerMessagesAtOnce && !result_.has_value(); ++i) {
+        if (coordinator_ == nullptr) return;  // it has just left
         std::optional<net::Received> got = coordinator_->receive();
         if (!got.has_value()) break;
         auto message = wire::decode(got->header.bytes, got->payload.bytes.size(), limits_);
         if (got->malformed || !message.ok()) {
-            return end(SessionEnd::lost,
-                       "the coordinator sent something else than a message: " +
-                           (message.ok() ? "too many frames" : message.error().message));
+            return on_coordinator_gone(
+                "the coordinator sent something else than a message: " +
+                (message.ok() ? "too many frames" : message.error().message));
         }
         on_message(std::move(*message), std::move(got->payload));
     }
@@ -229,7 +254,9 @@ void WorkerSession::receive_from_peers() {
 
 void WorkerSession::exchange_weights() {
     if (weight_links_ != nullptr) weight_links_->exchange();
-    for (const wire::Message& request : kept_.fetcher.take_requests()) send(request);
+    if (!is_alone()) {
+        for (const wire::Message& request : kept_.fetcher.take_requests()) send(request);
+    }
     for (const SharedTensors::Answer& answer : kept_.shared.take_answers()) {
         peers_->reply(answer.connection, answer.piece, answer.data);
     }
@@ -287,8 +314,9 @@ void WorkerSession::on_message(wire::Message message, net::Frame payload) {
             },
             [&](wire::Welcome& welcome) { on_welcome(welcome); },
             [&](wire::Refused& refused) {
-                end(refused.final ? SessionEnd::refused : SessionEnd::lost,
-                    "the coordinator says: " + refused.reason);
+                const std::string reason = "the coordinator says: " + refused.reason;
+                if (refused.final) return end(SessionEnd::refused, reason);
+                on_coordinator_gone(reason);
             },
             [&](wire::ProfileRequest& profile) { on_profile_request(profile); },
             [&](wire::AllowKeys& allow) {
@@ -307,15 +335,18 @@ void WorkerSession::on_message(wire::Message message, net::Frame payload) {
                 if (bye.dismissed) {
                     end(SessionEnd::dismissed, bye.reason);
                 } else {
-                    end(SessionEnd::lost, "the coordinator leaves: " + bye.reason);
+                    on_coordinator_gone("the coordinator leaves: " + bye.reason);
                 }
             },
-            [&](base::OneOf<
-                core::TokensProduced, core::LayersReady, core::LayersFailed, core::SequenceStuck,
-                core::WorkerReport, core::KvBlocks, core::KvReserved, core::KvArrived,
-                core::KvRefused, core::PeerLost, core::StageTimes, wire::Hello, wire::ProfileReport,
-                wire::ManifestRequest, wire::ChunkRequest, wire::TensorsReady, wire::TensorRequest,
-                wire::TensorPiece, wire::Ping, wire::PeerHello> auto&) {
+            [&](base::OneOf<core::TokensProduced, core::LayersReady, core::LayersFailed,
+                            core::SequenceStuck, core::WorkerReport, core::KvBlocks,
+                            core::KvReserved, core::KvArrived, core::KvRefused, core::PeerLost,
+                            core::StageTimes, core::Holding, wire::Hello, wire::ProfileReport,
+                            wire::ManifestRequest, wire::ChunkRequest, wire::TensorsReady,
+                            wire::TensorRequest, wire::TensorPiece, wire::Ping, wire::PeerHello,
+                            wire::GatewayHello, wire::GatewayWelcome, wire::RequestNumbers,
+                            wire::SubmitRequest, wire::EndRequest, wire::MoveRequest,
+                            wire::RequestEvents, wire::GatewayView> auto&) {
                 end(SessionEnd::lost,
                     fmt::format("the coordinator sent a {}, which no worker expects",
                                 wire::message_name(message)));
@@ -325,7 +356,12 @@ void WorkerSession::on_message(wire::Message message, net::Frame payload) {
 }
 
 void WorkerSession::on_welcome(const wire::Welcome& welcome) {
+    if (is_alone()) return on_next_welcome(welcome);
     if (welcome_.has_value()) return end(SessionEnd::lost, "the coordinator said Welcome twice");
+    if (!term_.may_join(welcome.term)) {
+        return end(SessionEnd::lost, describe_old_term(welcome.term));
+    }
+    term_.join(welcome.term);
     welcome_ = welcome;
     limits_ = {welcome.model.n_layers, welcome.hidden_size};
     core::WorkerConfig config;
@@ -333,6 +369,7 @@ void WorkerSession::on_welcome(const wire::Welcome& welcome) {
     config.block_size = welcome.block_size;
     config.n_layers = welcome.model.n_layers;
     config.prefix_cache = options_.prefix_cache;
+    if (find_) config.coordinator_wait = options_.coordinator_wait;
     const std::int64_t page_bytes =
         std::max<std::int64_t>(1, welcome.model.kv_bytes_per_token_layer * welcome.block_size);
     config.transfer_pages = static_cast<std::int32_t>(
@@ -365,19 +402,23 @@ void WorkerSession::on_welcome(const wire::Welcome& welcome) {
         std::make_unique<WeightLinks>(WeightLinks::Options{place_.context, keys, options_.transport,
                                                            welcome.worker, incarnation_},
                                       kept_.fetcher);
-    std::vector<std::int32_t> held = kept_.shared.indices();
-    if (!held.empty()) {
-        send(wire::TensorsReady{welcome.model_id, std::move(held), wire::TensorSource::earlier,
-                                true});
-    }
+    tell_tensors();
     LOG_INFO("joined as worker {} \"{}\": {}, {} layers, {} threads in {} tensor parallel {}",
              welcome.worker.value, options_.name, welcome.model.name, welcome.model.n_layers,
              hello_.cores, options_.backend->ranks(),
              options_.backend->ranks() == 1 ? "rank" : "ranks");
 }
 
+void WorkerSession::tell_tensors() {
+    std::vector<std::int32_t> held = kept_.shared.indices();
+    if (held.empty()) return;
+    send(
+        wire::TensorsReady{welcome_->model_id, std::move(held), wire::TensorSource::earlier, true});
+}
+
 void WorkerSession::on_profile_request(const wire::ProfileRequest& request) {
     if (!welcome_.has_value()) return end(SessionEnd::lost, "asked to measure before the Welcome");
+    if (profiled_) return measure_new_peers(request.peers);
     probe_peers_ = request.peers;
     report_ = {};
     engine_->profile();
@@ -545,6 +586,7 @@ void WorkerSession::carry_out(core::SendToPeer action) {
 void WorkerSession::carry_out(core::SendToCoordinator action) {
     std::visit(base::Overloaded{
                    [this](core::TokensProduced& produced) {
+                       if (is_alone()) return;
                        append_to(produced_.tokens, std::move(produced.tokens));
                        append_to(produced_.scored, std::move(produced.scored));
                        append_to(produced_.embeddings, std::move(produced.embeddings));
@@ -641,10 +683,11 @@ void WorkerSession::send_to_peer(core::WorkerId peer, core::StageInputs inputs) 
 }
 
 void WorkerSession::send(const wire::Message& message, const net::Frame& payload) {
+    if (is_alone()) return;
     const Status sent = coordinator_->send(net::Frame::of(wire::encode(message)), payload);
     if (!sent.ok()) {
-        end(SessionEnd::lost, fmt::format("{} to the coordinator: {}", wire::message_name(message),
-                                          sent.error().message));
+        on_coordinator_gone(fmt::format("{} to the coordinator: {}", wire::message_name(message),
+                                        sent.error().message));
     }
 }
 

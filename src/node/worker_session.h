@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "core/protocol/term.h"
 #include "core/worker/worker.h"
+#include "node/coordinator_search.h"
 #include "node/engine_thread.h"
 #include "node/kept_model.h"
 #include "node/kv_mover.h"
@@ -22,15 +24,6 @@
 
 namespace helix::node {
 
-// Where a session finds its coordinator.
-struct CoordinatorPlace {
-    std::shared_ptr<net::ZmqContext> context;
-    std::string endpoint;                          // "tcp://host:port" or "inproc://name"
-    std::string public_key;                        // Z85, empty = without CURVE
-    std::string listen_endpoint;                   // for peers
-    std::shared_ptr<model::WeightSource> weights;  // in the same process; null = over the wire
-};
-
 enum class SessionEnd {
     stopped,    // we were asked to
     lost,       // the coordinator went away or makes no sense: try again
@@ -41,15 +34,26 @@ enum class SessionEnd {
 struct SessionResult {
     SessionEnd end = SessionEnd::lost;
     std::string reason;
-    bool joined = false;  // it had been let in, and had measured itself
+    bool joined = false;     // it had been let in, and had measured itself
+    std::uint64_t term = 0;  // the highest that it heard of; 0: none, or that one is over
 };
 
-// One incarnation of a worker, from Hello to the end. Performs the actions of a core::Worker. When
-// it ends, all requests and KV that it held are gone; `kept` has the weights for the next one.
+// Who a session is.
+struct SessionStart {
+    std::uint64_t incarnation = 0;
+    std::uint64_t term = 0;  // coordinators of a lower one are refused
+};
+
+// One incarnation of a worker, from Hello to the end. Performs the actions of a core::Worker. A
+// session outlives its coordinator: what runs goes on as far as it can, and the next coordinator,
+// if one is found within WorkerOptions::coordinator_wait, is told what is held and goes on with it.
+// When the session ends, all requests and KV that it held are gone; `kept` has the weights for the
+// next one.
 class WorkerSession {
   public:
-    WorkerSession(const WorkerOptions& options, const CoordinatorPlace& place,
-                  std::uint64_t incarnation, KeptModel& kept, const net::Wakeup& wakeup,
+    // find looks for the coordinator after this one; empty: the session ends with its coordinator.
+    WorkerSession(const WorkerOptions& options, CoordinatorPlace place, FindCoordinator find,
+                  SessionStart start, KeptModel& kept, const net::Wakeup& wakeup,
                   const std::atomic<bool>& stopping);
     ~WorkerSession();
     WorkerSession(const WorkerSession&) = delete;
@@ -59,9 +63,19 @@ class WorkerSession {
 
   private:
     base::Status open();
+    base::Status call_coordinator();
     wire::Hello make_hello() const;
     void loop();
     void end(SessionEnd how, std::string reason);
+    // ---- worker_takeover.cc: from one coordinator to the next
+    void on_coordinator_gone(const std::string& reason);
+    void look_for_coordinator();
+    void on_next_welcome(const wire::Welcome& welcome);
+    void measure_new_peers(const std::vector<wire::ProbePeer>& peers);
+    std::string describe_old_term(std::uint64_t term) const;
+    bool is_alone() const { return alone_since_.has_value(); }
+    // ----
+    void take_coordinator_events();
     void receive_from_coordinator();
     void receive_from_peers();
     void exchange_weights();
@@ -71,6 +85,7 @@ class WorkerSession {
 
     void on_message(wire::Message message, net::Frame payload);
     void on_welcome(const wire::Welcome& welcome);
+    void tell_tensors();
     void on_profile_request(const wire::ProfileRequest& request);
     void on_profiled(const EngineProfiled& profiled);
     void probe(std::deque<std::int32_t> targets);
@@ -96,25 +111,31 @@ class WorkerSession {
     void start_batch(core::BatchPlan plan);
     void flush_peers();
     void send_to_peer(core::WorkerId peer, core::StageInputs inputs);
+    // Without a coordinator nothing is sent.
     void send(const wire::Message& message, const net::Frame& payload = {});
     // Called on the engine's thread.
     base::Result<std::shared_ptr<model::WeightSource>> weights();
     base::Result<std::shared_ptr<model::WeightSource>> open_weights();
 
     const WorkerOptions& options_;
-    const CoordinatorPlace& place_;
+    CoordinatorPlace place_;
+    FindCoordinator find_;
     std::uint64_t incarnation_;
+    core::FollowedTerm term_;
     KeptModel& kept_;
     const net::Wakeup& wakeup_;
     const std::atomic<bool>& stopping_;
     std::optional<SessionResult> result_;
 
-    std::unique_ptr<net::DealerSocket> coordinator_;
+    std::unique_ptr<net::DealerSocket> coordinator_;  // null while it is looked for
+    // Since when there is none that has said Welcome, after there was one.
+    std::optional<base::TimePoint> alone_since_;
+    std::unique_ptr<CoordinatorSearch> search_;  // null while there is a coordinator to talk to
     std::unique_ptr<PeerLinks> peers_;
     std::unique_ptr<WeightLinks> weight_links_;  // null before the Welcome
     wire::SessionLimits limits_;
     wire::Hello hello_;
-    std::optional<wire::Welcome> welcome_;
+    std::optional<wire::Welcome> welcome_;  // the newest that was followed
     std::optional<core::Worker> worker_;
     base::TimePoint opened_;
     base::TimePoint last_tick_;

@@ -8,115 +8,19 @@
 namespace helix::wire {
 namespace {
 
-using wire::get;  // of keys and hashes
+using wire::get;  // of parts that several kinds have
 
 constexpr auto kMaxStuckCause = static_cast<std::int64_t>(core::kLastStuckCause);
 constexpr auto kMaxKvRefusal = static_cast<std::int64_t>(core::kLastKvRefusal);
 
-Result<core::Pipeline> get_pipeline(const pb::SequenceStart& from, const SessionLimits& limits) {
-    TRY_VOID(in_range("pipeline stages", from.pipeline_size(), 1, kMaxLayers));
-    core::Pipeline pipeline;
-    std::int32_t next = 0;
-    for (const pb::Stage& stage : from.pipeline()) {
-        TRY(const core::LayerRange layers, get_layers(stage.layers(), limits));
-        if (layers.begin != next || layers.empty()) {
-            return base::invalid(
-                fmt::format("pipeline stage holds layers [{}, {}), expected to start at {}",
-                            layers.begin, layers.end, next));
-        }
-        next = layers.end;
-        pipeline.push_back({core::WorkerId{stage.worker()}, layers});
-    }
-    if (limits.n_layers > 0 && next != limits.n_layers) {
-        return base::invalid(
-            fmt::format("pipeline ends at layer {}, the model has {}", next, limits.n_layers));
-    }
-    return pipeline;
-}
-
-Result<std::string> get_mark(const std::string& from) {
-    TRY_VOID(in_range("bytes of a mark", static_cast<std::int64_t>(from.size()), 0,
-                      static_cast<std::int64_t>(spec::Thought::kMaxMarkBytes)));
-    return from;
-}
-
-Result<spec::Thought> get_thought(const pb::Thought& from) {
-    spec::Thought thought;
-    TRY(thought.open, get_mark(from.open()));
-    TRY(thought.close, get_mark(from.close()));
-    TRY_VOID(in_range("marks never in a thought", from.never_size(), 0,
-                      static_cast<std::int64_t>(spec::Thought::kMaxNever)));
-    for (const std::string& mark : from.never()) {
-        TRY(std::string never, get_mark(mark));
-        if (never.empty()) return base::invalid("a mark that is never in a thought is empty");
-        thought.never.push_back(std::move(never));
-    }
-    thought.max_tokens = from.max_tokens();
-    TRY_VOID(in_range("max_tokens of a thought", thought.max_tokens, -1,
-                      std::numeric_limits<std::int32_t>::max()));
-    const bool closed = !thought.close.empty();
-    if (!closed && thought != spec::Thought{}) return base::invalid("a thought has no end");
-    return thought;
-}
-
-Result<spec::OutputGrammar> get_grammar(const pb::SamplingParams& from) {
-    using Grammar = spec::OutputGrammar;
-    TRY_VOID(in_range("grammar_kind", from.grammar_kind(), 0,
-                      static_cast<std::int32_t>(Grammar::Kind::tool_calls)));
-    TRY_VOID(in_range("bytes of a grammar", static_cast<std::int64_t>(from.grammar_text().size()),
-                      0, static_cast<std::int64_t>(Grammar::kMaxTextBytes)));
-    TRY_VOID(in_range("grammar_within_tokens", from.grammar_within_tokens(), 0,
-                      std::numeric_limits<std::int32_t>::max()));
-    Grammar grammar = {static_cast<Grammar::Kind>(from.grammar_kind()), from.grammar_text(),
-                       from.grammar_within_tokens()};
-    if (from.has_thought()) {
-        TRY(grammar.thought, get_thought(from.thought()));
-    }
-    return grammar;
-}
-
-Result<spec::SamplingParams> get_sampling(const pb::SamplingParams& from) {
-    TRY_VOID(finite("temperature", static_cast<double>(from.temperature()), 0));
-    TRY_VOID(finite("top_p", static_cast<double>(from.top_p()), 0));
-    TRY_VOID(in_range("top_k", from.top_k(), 0, kMaxVocabSize));
-    TRY_VOID(finite("min_p", static_cast<double>(from.min_p()), 0));
-    TRY_VOID(finite("repetition_penalty", static_cast<double>(from.repetition_penalty()), 0));
-    constexpr double kAny = -1e30;
-    TRY_VOID(finite("frequency_penalty", static_cast<double>(from.frequency_penalty()), kAny));
-    TRY_VOID(finite("presence_penalty", static_cast<double>(from.presence_penalty()), kAny));
-    TRY_VOID(in_range("n_logprobs", from.n_logprobs(), -1, kMaxLogprobs));
-    TRY_VOID(in_range("logit biases", from.bias_values_size(), from.bias_tokens_size(),
-                      from.bias_tokens_size()));
-    TRY_VOID(in_range("logit biases", from.bias_tokens_size(), 0, kMaxItems));
-    spec::SamplingParams params;
-    params.temperature = from.temperature();
-    params.top_p = from.top_p();
-    params.top_k = from.top_k();
-    params.min_p = from.min_p();
-    params.repetition_penalty = from.repetition_penalty();
-    params.frequency_penalty = from.frequency_penalty();
-    params.presence_penalty = from.presence_penalty();
-    for (int i = 0; i < from.bias_tokens_size(); ++i) {
-        TRY_VOID(in_range("biased token", from.bias_tokens(i), 0, kMaxVocabSize));
-        const float bias = from.bias_values(i);
-        if (std::isnan(bias)) return base::invalid("logit bias is not a number");
-        params.logit_bias.emplace_back(from.bias_tokens(i), bias);
-    }
-    params.seed = from.seed();
-    params.n_logprobs = from.n_logprobs();
-    TRY(params.grammar, get_grammar(from));
-    return params;
-}
-
 Result<core::SequenceStart> get_start(const pb::SequenceStart& from, const SessionLimits& limits) {
     core::SequenceStart start;
-    TRY(start.pipeline, get_pipeline(from, limits));
+    TRY(start.pipeline, get_pipeline(from.pipeline(), limits));
     TRY_VOID(in_range("prompt_tokens", from.prompt_tokens(), 1, kMaxPosition));
     start.prompt_tokens = from.prompt_tokens();
-    TRY(start.sampling, get_sampling(from.sampling()));
+    TRY(start.sampling, get(from.sampling()));
     TRY_VOID(in_range("cached tokens", from.cached_size(), 0, kMaxPosition));
-    for (const std::int32_t token : from.cached())
-        TRY_VOID(in_range("cached token", token, 0, kMaxVocabSize));
+    TRY_VOID(tokens_in_range("cached token", from.cached()));
     start.cached.assign(from.cached().begin(), from.cached().end());
     start.high_priority = from.high_priority();
     start.timed = from.timed();
@@ -131,8 +35,7 @@ Result<core::SequenceStart> get_start(const pb::SequenceStart& from, const Sessi
     if (from.scored_size() == 0) return start;
     TRY_VOID(
         in_range("scored tokens", from.scored_size(), start.prompt_tokens, start.prompt_tokens));
-    for (const std::int32_t token : from.scored())
-        TRY_VOID(in_range("scored token", token, 0, kMaxVocabSize));
+    TRY_VOID(tokens_in_range("scored token", from.scored()));
     // Tokens that are not computed have no log-probabilities.
     TRY_VOID(in_range("cached tokens of a scored prompt", from.cached_size(), 0, 0));
     TRY_VOID(in_range("n_logprobs of a scored prompt", start.sampling.n_logprobs, 0, kMaxLogprobs));
@@ -147,8 +50,7 @@ Result<core::StageInput> get_input(const pb::StageInput& from, const SessionLimi
     TRY_VOID(
         in_range("first_position", from.first_position(), 0, kMaxPosition - from.tokens_size()));
     input.first_position = from.first_position();
-    for (const std::int32_t token : from.tokens())
-        TRY_VOID(in_range("token", token, 0, kMaxVocabSize));
+    TRY_VOID(tokens_in_range("token", from.tokens()));
     input.tokens.assign(from.tokens().begin(), from.tokens().end());
     input.sample = from.sample();
     TRY_VOID(in_range("drafts", from.drafts(), 0, from.sample() ? from.tokens_size() - 1 : 0));
@@ -213,6 +115,9 @@ Result<Message> get(const pb::AssignLayers& from, const SessionLimits& limits) {
         message.peers.push_back(std::move(peer));
     }
     message.model = core::ModelId{from.model()};
+    if (from.has_placement()) {
+        TRY(message.placement, get(from.placement(), limits));
+    }
     return Message{std::move(message)};
 }
 
@@ -241,32 +146,9 @@ Result<Message> get(const pb::SwapSequences& from) {
     return Message{std::move(message)};
 }
 
-Result<core::ProducedToken> get(const pb::ProducedToken& from) {
-    core::ProducedToken token;
-    token.key = get(from.key());
-    TRY_VOID(in_range("position", from.position(), 0, kMaxPosition));
-    token.position = from.position();
-    TRY_VOID(in_range("token", from.token(), 0, kMaxVocabSize));
-    token.token = from.token();
-    token.logprob = from.logprob();
-    TRY_VOID(in_range("top tokens", from.top_tokens_size(), 0, kMaxLogprobs + 1));
-    TRY_VOID(in_range("top logprobs", from.top_logprobs_size(), from.top_tokens_size(),
-                      from.top_tokens_size()));
-    for (int i = 0; i < from.top_tokens_size(); ++i) {
-        TRY_VOID(in_range("top token", from.top_tokens(i), 0, kMaxVocabSize));
-        token.top.push_back({from.top_tokens(i), from.top_logprobs(i)});
-    }
-    return token;
-}
-
 Result<core::PromptEmbedding> get(const pb::PromptEmbedding& from, const SessionLimits& limits) {
-    if (limits.hidden_size == 0) return base::invalid("an embedding before the model is known");
-    // One is a score.
-    if (from.values_size() != 1) {
-        TRY_VOID(in_range("values of an embedding", from.values_size(), limits.hidden_size,
-                          limits.hidden_size));
-    }
-    return core::PromptEmbedding{get(from.key()), {from.values().begin(), from.values().end()}};
+    TRY(std::vector<float> values, get_embedding(from.values(), limits));
+    return core::PromptEmbedding{get(from.key()), std::move(values)};
 }
 
 Result<Message> get(const pb::TokensProduced& from, const SessionLimits& limits) {
@@ -375,43 +257,17 @@ Result<Message> get(const pb::Hello& from) {
     message.backend = from.backend();
     message.role = static_cast<spec::NodeRole>(from.role());
     message.device = from.device();
+    message.term = from.term();
+    TRY_VOID(at_most("known_as_plus_1", from.known_as_plus_1(), 1ULL << 32U));
+    if (const std::uint64_t known = from.known_as_plus_1(); known != 0) {
+        message.known_as = core::WorkerId{static_cast<std::uint32_t>(known - 1)};
+    }
     return Message{std::move(message)};
-}
-
-Result<spec::ModelSpec> get(const pb::ModelSpec& from) {
-    constexpr std::int64_t kMost = std::int64_t{1} << 50;
-    TRY_VOID(text("model name", from.name()));
-    TRY_VOID(in_range("n_layers", from.n_layers(), 1, kMaxLayers));
-    TRY_VOID(in_range("layer_bytes", from.layer_bytes(), 0, kMost));
-    TRY_VOID(in_range("embedding_bytes", from.embedding_bytes(), 0, kMost));
-    TRY_VOID(in_range("head_bytes", from.head_bytes(), 0, kMost));
-    TRY_VOID(in_range("activation_bytes_per_token", from.activation_bytes_per_token(), 0, kMost));
-    TRY_VOID(in_range("token_bytes", from.token_bytes(), 0, kMost));
-    TRY_VOID(in_range("kv_bytes_per_token_layer", from.kv_bytes_per_token_layer(), 0, kMost));
-    TRY_VOID(finite("flops_per_token_layer", from.flops_per_token_layer(), 0));
-    TRY_VOID(in_range("context_length", from.context_length(), 1, kMaxPosition));
-    TRY_VOID(in_range("layer_expert_bytes", from.layer_expert_bytes(), 0, from.layer_bytes()));
-    TRY_VOID(in_range("n_experts", from.n_experts(), 0, kMost));
-    TRY_VOID(in_range("n_experts_used", from.n_experts_used(), 0, from.n_experts()));
-    spec::ModelSpec model;
-    model.name = from.name();
-    model.n_layers = from.n_layers();
-    model.layer_bytes = from.layer_bytes();
-    model.embedding_bytes = from.embedding_bytes();
-    model.head_bytes = from.head_bytes();
-    model.activation_bytes_per_token = from.activation_bytes_per_token();
-    model.token_bytes = from.token_bytes();
-    model.kv_bytes_per_token_layer = from.kv_bytes_per_token_layer();
-    model.flops_per_token_layer = from.flops_per_token_layer();
-    model.context_length = from.context_length();
-    model.layer_expert_bytes = from.layer_expert_bytes();
-    model.n_experts = from.n_experts();
-    model.n_experts_used = from.n_experts_used();
-    return model;
 }
 
 Result<Message> get(const pb::Welcome& from) {
     Welcome message;
+    message.term = from.term();
     message.worker = core::WorkerId{from.worker()};
     TRY(message.model, get(from.model()));
     message.model_hash = get(from.model_hash());
@@ -653,10 +509,11 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
             return get(from.goodbye());
         case pb::Envelope::kAllowKeys:
             return get(from.allow_keys());
-        case pb::Envelope::BODY_NOT_SET:
-            break;
+        case pb::Envelope::kHolding:
+            return decode_holding(from.holding(), limits);
+        default:
+            return decode_of_gateways(from, limits);
     }
-    return base::invalid("message of no known kind");
 }
 
 bool carries_frame(const pb::Envelope& from) {

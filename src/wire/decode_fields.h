@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -56,6 +57,37 @@ inline Result<core::LayerRange> get_layers(const pb::LayerRange& from,
     TRY_VOID(in_range("layers.end", from.end(), from.begin(), most));
     return core::LayerRange{from.begin(), from.end()};
 }
+
+// Says whether all of them can be tokens.
+template <typename Tokens>
+Status tokens_in_range(const char* field, const Tokens& tokens) {
+    const auto wrong = std::find_if(tokens.begin(), tokens.end(), [](std::int32_t token) {
+        return token < 0 || token > kMaxVocabSize;
+    });
+    return wrong == tokens.end() ? Ok{} : in_range(field, *wrong, 0, kMaxVocabSize);
+}
+
+// Parts that several kinds of messages have (decode_parts.cc).
+using Stages = google::protobuf::RepeatedPtrField<pb::Stage>;
+Result<core::Pipeline> get_pipeline(const Stages& from, const SessionLimits& limits);
+Result<core::ProducedToken> get(const pb::ProducedToken& from);
+Result<spec::ModelSpec> get(const pb::ModelSpec& from);
+Result<spec::SamplingParams> get(const pb::SamplingParams& from);
+
+// Of an embedding, or the one of a score.
+using Values = google::protobuf::RepeatedField<float>;
+Result<std::vector<float>> get_embedding(const Values& from, const SessionLimits& limits);
+
+Status check_sampling(const spec::SamplingParams& params);  // (check_request.cc)
+
+// What a worker has kept (decode_holding.cc).
+Result<core::RememberedPlacement> get(const pb::RememberedPlacement& from,
+                                      const SessionLimits& limits);
+Result<Message> decode_holding(const pb::Holding& from, const SessionLimits& limits);
+
+// What a gateway and the coordinator say to each other; an error if it is of no known kind
+// (decode_requests.cc).
+Result<Message> decode_of_gateways(const pb::Envelope& from, const SessionLimits& limits);
 
 // Messages of a migration (decode_kv.cc).
 Result<Message> decode_kv(const pb::ReserveKv& from, const SessionLimits& limits);

@@ -1,25 +1,11 @@
 #include "base/check.h"
 #include "wire/codec.h"
-#include "wire/helix.pb.h"
+#include "wire/encode_fields.h"
 
 namespace helix::wire {
 namespace {
 
-void put(const core::SequenceKey& key, pb::SequenceKey& out) {
-    out.set_request(key.request.value);
-    out.set_attempt(key.attempt);
-    out.set_member(key.member);
-}
-
-void put(const core::LayerRange& range, pb::LayerRange& out) {
-    out.set_begin(range.begin);
-    out.set_end(range.end);
-}
-
-void put(const base::Hash128& hash, pb::Hash128& out) {
-    out.set_low(hash.low);
-    out.set_high(hash.high);
-}
+using wire::put;  // of parts that several kinds have
 
 void put(const core::Peer& peer, pb::Peer& out) {
     out.set_worker(peer.worker.value);
@@ -27,42 +13,8 @@ void put(const core::Peer& peer, pb::Peer& out) {
     out.set_public_key(peer.public_key);
 }
 
-void put(const spec::Thought& thought, pb::Thought& out) {
-    out.set_open(thought.open);
-    out.set_close(thought.close);
-    for (const std::string& mark : thought.never) out.add_never(mark);
-    out.set_max_tokens(thought.max_tokens);
-}
-
-void put(const spec::SamplingParams& params, pb::SamplingParams& out) {
-    out.set_temperature(params.temperature);
-    out.set_top_p(params.top_p);
-    out.set_top_k(params.top_k);
-    out.set_min_p(params.min_p);
-    out.set_repetition_penalty(params.repetition_penalty);
-    out.set_frequency_penalty(params.frequency_penalty);
-    out.set_presence_penalty(params.presence_penalty);
-    for (const auto& [token, bias] : params.logit_bias) {
-        out.add_bias_tokens(token);
-        out.add_bias_values(bias);
-    }
-    out.set_seed(params.seed);
-    out.set_n_logprobs(params.n_logprobs);
-    CHECK(params.grammar.text.size() <= spec::OutputGrammar::kMaxTextBytes);
-    out.set_grammar_kind(static_cast<std::int32_t>(params.grammar.kind));
-    out.set_grammar_text(params.grammar.text);
-    out.set_grammar_within_tokens(params.grammar.within_tokens);
-    if (params.grammar.thought != spec::Thought{}) {
-        put(params.grammar.thought, *out.mutable_thought());
-    }
-}
-
 void put(const core::SequenceStart& start, pb::SequenceStart& out) {
-    for (const core::Stage& stage : start.pipeline) {
-        pb::Stage& to = *out.add_pipeline();
-        to.set_worker(stage.worker.value);
-        put(stage.layers, *to.mutable_layers());
-    }
+    put(start.pipeline, *out.mutable_pipeline());
     out.set_prompt_tokens(start.prompt_tokens);
     put(start.sampling, *out.mutable_sampling());
     out.mutable_cached()->Assign(start.cached.begin(), start.cached.end());
@@ -91,33 +43,6 @@ void put(const core::KvSpan& span, pb::KvSpan& out) {
     out.set_tokens(span.tokens);
 }
 
-void put(const core::ProducedToken& token, pb::ProducedToken& out) {
-    put(token.key, *out.mutable_key());
-    out.set_position(token.position);
-    out.set_token(token.token);
-    out.set_logprob(token.logprob);
-    for (const spec::TokenLogprob& top : token.top) {
-        out.add_top_tokens(top.token);
-        out.add_top_logprobs(top.logprob);
-    }
-}
-
-void put(const spec::ModelSpec& model, pb::ModelSpec& out) {
-    out.set_name(model.name);
-    out.set_n_layers(model.n_layers);
-    out.set_layer_bytes(model.layer_bytes);
-    out.set_embedding_bytes(model.embedding_bytes);
-    out.set_head_bytes(model.head_bytes);
-    out.set_activation_bytes_per_token(model.activation_bytes_per_token);
-    out.set_token_bytes(model.token_bytes);
-    out.set_kv_bytes_per_token_layer(model.kv_bytes_per_token_layer);
-    out.set_flops_per_token_layer(model.flops_per_token_layer);
-    out.set_context_length(model.context_length);
-    out.set_layer_expert_bytes(model.layer_expert_bytes);
-    out.set_n_experts(model.n_experts);
-    out.set_n_experts_used(model.n_experts_used);
-}
-
 // One overload per message kind: fills the right member of the envelope.
 struct Encoder {
     pb::Envelope& out;
@@ -129,6 +54,7 @@ struct Encoder {
         to.set_pipeline_groups(m.pipeline_groups);
         for (const core::Peer& peer : m.peers) put(peer, *to.add_peers());
         to.set_model(m.model.value);
+        if (m.placement.has_value()) put(*m.placement, *to.mutable_placement());
     }
     void operator()(const core::StageInputs& m) const {
         pb::StageInputs& to = *out.mutable_stage_inputs();
@@ -239,7 +165,7 @@ struct Encoder {
         pb::SequenceStuck& to = *out.mutable_sequence_stuck();
         put(m.key, *to.mutable_key());
         to.set_cause(static_cast<std::uint32_t>(m.cause));
-        to.set_reason(m.reason);
+        to.set_reason(cut(m.reason));
     }
     void operator()(const core::WorkerReport& m) const {
         pb::WorkerReport& to = *out.mutable_worker_report();
@@ -268,9 +194,12 @@ struct Encoder {
         to.set_backend(m.backend);
         to.set_role(static_cast<std::uint32_t>(m.role));
         to.set_device(m.device);
+        to.set_term(m.term);
+        if (m.known_as) to.set_known_as_plus_1(std::uint64_t{m.known_as->value} + 1);
     }
     void operator()(const Welcome& m) const {
         pb::Welcome& to = *out.mutable_welcome();
+        to.set_term(m.term);
         to.set_worker(m.worker.value);
         put(m.model, *to.mutable_model());
         put(m.model_hash, *to.mutable_model_hash());
@@ -382,6 +311,21 @@ struct Encoder {
         out.mutable_goodbye()->set_dismissed(m.dismissed);
         out.mutable_goodbye()->set_device_lost(m.device_lost);
     }
+    void operator()(const core::Holding& m) const {
+        pb::Holding& to = *out.mutable_holding();
+        to.set_epoch(m.epoch);
+        put(m.layers, *to.mutable_layers());
+        if (m.placement.has_value()) put(*m.placement, *to.mutable_placement());
+        for (const core::SequenceHeld& held : m.sequences) put(held, *to.add_sequences());
+    }
+    void operator()(const GatewayHello& m) const { put(m, *out.mutable_gateway_hello()); }
+    void operator()(const GatewayWelcome& m) const { put(m, *out.mutable_gateway_welcome()); }
+    void operator()(const RequestNumbers& m) const { put(m, *out.mutable_request_numbers()); }
+    void operator()(const SubmitRequest& m) const { put(m, *out.mutable_submit_request()); }
+    void operator()(const EndRequest& m) const { put(m, *out.mutable_end_request()); }
+    void operator()(const MoveRequest& m) const { out.mutable_move_request()->set_id(m.id.value); }
+    void operator()(const RequestEvents& m) const { put(m, *out.mutable_request_events()); }
+    void operator()(const GatewayView& m) const { put(m, *out.mutable_gateway_view()); }
 };
 
 struct Namer {
@@ -421,6 +365,15 @@ struct Namer {
     const char* operator()(const PeerHello&) const { return "PeerHello"; }
     const char* operator()(const AllowKeys&) const { return "AllowKeys"; }
     const char* operator()(const Goodbye&) const { return "Goodbye"; }
+    const char* operator()(const core::Holding&) const { return "Holding"; }
+    const char* operator()(const GatewayHello&) const { return "GatewayHello"; }
+    const char* operator()(const GatewayWelcome&) const { return "GatewayWelcome"; }
+    const char* operator()(const RequestNumbers&) const { return "RequestNumbers"; }
+    const char* operator()(const SubmitRequest&) const { return "SubmitRequest"; }
+    const char* operator()(const EndRequest&) const { return "EndRequest"; }
+    const char* operator()(const MoveRequest&) const { return "MoveRequest"; }
+    const char* operator()(const RequestEvents&) const { return "RequestEvents"; }
+    const char* operator()(const GatewayView&) const { return "GatewayView"; }
 };
 
 }  // namespace

@@ -7,20 +7,27 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/time.h"
+#include "core/protocol/coordinator_actions.h"
+#include "core/protocol/coordinator_events.h"
 #include "core/protocol/messages.h"
+#include "core/protocol/request.h"
 #include "spec/cluster_spec.h"
 #include "spec/model_spec.h"
 
-// What coordinator and workers say to each other besides core's messages, about joining, measuring
-// and weights. Plain data.
+// What coordinator, workers and gateways say to each other besides core's messages, about joining,
+// measuring, weights and requests. Plain data.
 
 namespace helix::wire {
 
 // Raised whenever an older peer could misunderstand a message.
-constexpr std::uint32_t kProtocolVersion = 9;
+constexpr std::uint32_t kProtocolVersion = 10;
 
 // ---- joining
 // --------------------------------------------------------------------------------------
+
+// Coordinators have terms, which rise: of two, the one of the higher term is the later. Workers and
+// gateways say the highest term that they have heard of, and join no coordinator of a lower one.
 
 // A worker's first words to the coordinator.
 struct Hello {
@@ -37,12 +44,18 @@ struct Hello {
     std::string public_key;  // Z85, empty without CURVE
     std::string backend;     // "cpu", "modelled"
     spec::NodeRole role = spec::NodeRole::both;
-    std::string device;  // what computes, where it is not the host's cores: unique on the host
+    std::string device;      // what computes, where it is not the host's cores: unique on the host
+    std::uint64_t term = 0;  // 0 = it has heard of none
+    // The worker that it was under an earlier coordinator, of which it has kept something. If the
+    // Welcome gives it this number again, it says its core::Holding before its ProfileReport, and
+    // does not measure anew. Else it ends the connection, drops what it has kept, and comes again.
+    std::optional<core::WorkerId> known_as = {};
     bool operator==(const Hello&) const = default;
 };
 
 // The coordinator's answer: what is served here.
 struct Welcome {
+    std::uint64_t term = 0;
     core::WorkerId worker;
     spec::ModelSpec model;
     base::Hash128 model_hash;
@@ -53,7 +66,8 @@ struct Welcome {
     core::ModelId model_id;  // names the model in the messages that follow
 };
 
-// The worker may not join, or not now. final: trying again without changing something is useless.
+// The worker or gateway may not join, or not now. final: trying again without changing something is
+// useless.
 struct Refused {
     std::string reason;
     bool final = false;
@@ -204,6 +218,83 @@ struct TensorPiece {
     bool operator==(const TensorPiece&) const = default;
 };
 
+// ---- gateways
+// -------------------------------------------------------------------------------------
+
+// A gateway's first words to the coordinator. It holds requests for clients, from their acceptance
+// to the last token, whichever coordinators come and go meanwhile.
+struct GatewayHello {
+    std::uint32_t protocol = kProtocolVersion;
+    std::string name;
+    std::string public_key;  // Z85, empty without CURVE
+    std::uint64_t term = 0;  // 0 = it has heard of none
+    bool operator==(const GatewayHello&) const = default;
+};
+
+// The coordinator's answer: what is served, and what clients are told of it. The gateway may ask
+// for the model's manifest and header as a worker does.
+struct GatewayWelcome {
+    std::uint64_t term = 0;
+    spec::ModelSpec model;
+    base::Hash128 model_hash;
+    std::int32_t hidden_size = 0;
+    std::int32_t vocab_size = 0;
+    core::ModelId model_id;
+    std::vector<std::string> names;  // of the model, the first is what it is called
+    std::int64_t created = 0;        // Unix seconds
+    std::string chat_template;       // Jinja source in place of the model's own; "" = its own
+    std::string tool_parser;         // as --tool-parser says it
+    std::string http_endpoint;  // "http://HOST:PORT" of the coordinator's pages; host "*" = the
+                                // host the coordinator is reached at
+    std::string kv_type;        // of the KV pages, as in Welcome: tokens are determined by it, too
+};
+
+// Numbers for requests: a gateway asks for more while it still has some (first 0), and is given the
+// numbers [first, first + count), which no other request ever has. Comes with the GatewayWelcome,
+// too.
+struct RequestNumbers {
+    core::RequestId first;
+    std::uint32_t count = 0;
+    bool operator==(const RequestNumbers&) const = default;
+};
+
+// A request of a client of the gateway. What the coordinator says of it comes in RequestEvents.
+// When the gateway is gone, its requests end.
+struct SubmitRequest {
+    core::Request request;
+    std::optional<core::Begun> begun = {};  // it was accepted before
+};
+// As core::Ended.
+struct EndRequest {
+    core::RequestId id;
+    core::FinishReason reason = core::FinishReason::cancelled;
+    std::optional<std::int32_t> choice = {};
+    bool operator==(const EndRequest&) const = default;
+};
+// As core::MoveRequest, to the best other pipeline.
+struct MoveRequest {
+    core::RequestId id;
+    bool operator==(const MoveRequest&) const = default;
+};
+
+// What became of the gateway's requests, in the order in which it did.
+using RequestEvent = std::variant<core::AcceptRequest, core::RejectRequest, core::RequestRouted,
+                                  core::StreamToken, core::ScoreTokens, core::EmbedPrompt,
+                                  core::FinishChoice, core::FinishRequest, core::StageTimed>;
+struct RequestEvents {
+    base::TimePoint said;  // by the coordinator's clock, which StageTimed is told by
+    std::vector<RequestEvent> events;
+};
+
+// How the coordinator is, told several times a second.
+struct GatewayView {
+    bool serving = false;
+    std::int64_t capacity_tokens = 0;  // that one request may have
+    std::int64_t waiting = 0;          // requests, of all gateways
+    std::int64_t running = 0;
+    bool operator==(const GatewayView&) const = default;
+};
+
 using Message =
     std::variant<core::AssignLayers, core::StageInputs, core::FreeSequences, core::TokensProduced,
                  core::LayersReady, core::LayersFailed, core::SequenceStuck, core::WorkerReport,
@@ -211,6 +302,8 @@ using Message =
                  ChunkRequest, Chunk, Ping, Pong, PeerHello, Goodbye, AllowKeys,
                  core::ForkSequences, core::SwapSequences, core::ReserveKv, core::SendKv,
                  core::KvBlocks, core::KvReserved, core::KvArrived, core::KvRefused, core::PeerLost,
-                 core::StageTimes, TensorsReady, TensorHolder, TensorRequest, TensorPiece>;
+                 core::StageTimes, TensorsReady, TensorHolder, TensorRequest, TensorPiece,
+                 core::Holding, GatewayHello, GatewayWelcome, RequestNumbers, SubmitRequest,
+                 EndRequest, MoveRequest, RequestEvents, GatewayView>;
 
 }  // namespace helix::wire

@@ -87,7 +87,7 @@ TEST(HelpText, OfEveryCommandFitsAHundredColumnsAndHasExamplesOfItsOwn) {
 
 // More options than a screen has lines stand under headings.
 TEST(HelpText, ManyOptionsHaveHeadings) {
-    for (const char* command : {"serve", "worker", "plan", "simulate", "bench"}) {
+    for (const char* command : {"serve", "worker", "gateway", "plan", "simulate", "bench"}) {
         const std::string help = help_of({command});
         std::istringstream lines(help);
         int headings = 0;

@@ -145,7 +145,8 @@ inline WorkerOptions modelled_worker(const std::string& name, std::int32_t layer
 class RunningWorker {
   public:
     RunningWorker(WorkerOptions options, const std::string& join) : server_(std::move(options)) {
-        thread_ = std::thread([this, join] { status_ = server_.run(join); });
+        thread_ =
+            std::thread([this, join] { status_ = server_.run(std::vector<std::string>{join}); });
     }
     ~RunningWorker() { stop(); }
     void stop() {

@@ -119,7 +119,8 @@ TEST_F(HostDevices, AsWorkersOfOneProcessAnswerWhatProcessorsDo) {
     devices[0].backend = vulkan_->provider();
     HostWorkers host(devices);
     base::Status ended = base::invalid("it has not ended");
-    std::thread thread([&] { ended = host.run(cluster_address(*server_)); });
+    std::thread thread(
+        [&] { ended = host.run(std::vector<std::string>{cluster_address(*server_)}); });
     WorkerOptions elsewhere = cpu_worker("attic", dir_);
     elsewhere.host = "another";
     workers_.push_back(std::make_unique<RunningWorker>(elsewhere, cluster_address(*server_)));

@@ -53,6 +53,40 @@ TEST(WorkerRoster, AKeyLetsInTheWorkerThatItWasMadeForOnly) {
     EXPECT_NE(second.error().message.find("key of \"den\" is here already"), std::string::npos);
 }
 
+wire::Hello known_as(const std::string& name, std::uint32_t number) {
+    wire::Hello made = hello(name);
+    made.known_as = core::WorkerId{number};
+    return made;
+}
+
+TEST(WorkerRoster, AWorkerTakesItsNumberAlongToTheNextCoordinator) {
+    WorkerRoster roster;
+    const WorkerEntry* const den = *roster.greet(kStart, "c", known_as("den", 5), {});
+    EXPECT_EQ(den->worker, core::WorkerId{5});
+    EXPECT_TRUE(den->known);
+    const WorkerEntry* const fresh = *roster.greet(kStart, "d", hello("attic"), {});
+    EXPECT_EQ(fresh->worker, core::WorkerId{0});
+    EXPECT_FALSE(fresh->known);
+    // A number that cannot be, and one that another has who was here before.
+    EXPECT_EQ((*roster.greet(kStart, "e", known_as("barn", 4'000'000'000U), {}))->worker,
+              core::WorkerId{1});
+    EXPECT_EQ(roster.take_number(known_as("loft", 5)), "");
+    const WorkerEntry* const second = *roster.greet(kStart, "f", known_as("loft", 5), {});
+    EXPECT_EQ(second->worker, core::WorkerId{2});
+    EXPECT_FALSE(second->known);
+}
+
+TEST(WorkerRoster, WhoHasKeptSomethingGetsItsNumberFromWhoIsNew) {
+    WorkerRoster roster;
+    EXPECT_EQ((*roster.greet(kStart, "new", hello("attic"), {}))->worker, core::WorkerId{0});
+    EXPECT_EQ(roster.take_number(hello("den")), "");
+    EXPECT_EQ(roster.take_number(known_as("den", 3)), "") << "nobody has it";
+    EXPECT_EQ(roster.take_number(known_as("den", 0)), "new");
+    roster.remove("new");
+    EXPECT_EQ((*roster.greet(kStart, "c", known_as("den", 0), {}))->worker, core::WorkerId{0});
+    EXPECT_EQ((*roster.greet(kStart, "again", hello("attic"), {}))->worker, core::WorkerId{1});
+}
+
 TEST(WorkerRoster, WhatComputesIsToldToTheCore) {
     WorkerEntry entry;
     entry.hello = hello("den-vulkan0");

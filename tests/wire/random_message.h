@@ -15,7 +15,7 @@ class RandomMessages {
     RandomMessages(std::uint64_t seed, const SessionLimits& limits)
         : random_(seed), limits_(limits) {}
 
-    // kind is an index into Message, below std::variant_size_v<Message>.
+    // Each kind below std::variant_size_v<Message> makes another kind of message.
     Message next(std::size_t kind) {
         switch (kind) {
             case 0:
@@ -86,12 +86,7 @@ class RandomMessages {
             case 29:
                 return core::KvRefused{key(), static_cast<core::KvRefusal>(small(2)), text()};
             case 30:
-                return core::StageTimes{key(),
-                                        1 + number(99),
-                                        1 + number(999),
-                                        core::Duration{number(1'000'000)},
-                                        core::Duration{2'000'000 + number(1'000'000)},
-                                        core::Duration{number(1'000'000)}};
+                return stage_times();
             case 31:
                 return tensors_ready();
             case 32:
@@ -100,8 +95,12 @@ class RandomMessages {
                 return TensorRequest{hash(), random_.below(1U << 30U), length()};
             case 34:
                 return TensorPiece{hash(), random_.below(1U << 30U), length(), ""};
-            default:
+            case 35:
                 return core::PeerLost{worker(), small_u(2) == 1, text()};
+            case 36:
+                return holding();
+            default:
+                return next_of_gateways(kind);
         }
     }
 
@@ -152,11 +151,21 @@ class RandomMessages {
         const std::int32_t begin = small(static_cast<std::uint64_t>(limits_.n_layers) + 1);
         return {begin, begin + small(static_cast<std::uint64_t>(limits_.n_layers - begin) + 1)};
     }
+    core::RememberedPlacement placement() {
+        core::RememberedPlacement m{{{"a", {0, limits_.n_layers}, number(1ULL << 40U)}}, {}};
+        for (std::uint64_t i = random_.below(4); i > 0; --i) {
+            const std::string name = "b" + std::to_string(i);
+            m.holders.push_back({name, layers(), number(1ULL << 40U)});
+            m.flows.push_back({random_.chance(0.5) ? "" : "a", name, 1 + random_.uniform()});
+        }
+        return m;
+    }
     core::AssignLayers assign() {
         core::AssignLayers m{random_.next(), layers(), 1 + small(8), {}};
         for (std::uint64_t i = random_.below(4); i > 0; --i)
             m.peers.push_back({worker(), text(), text()});
         m.model = model();
+        if (random_.chance(0.5)) m.placement = placement();
         return m;
     }
     spec::SamplingParams sampling() {
@@ -178,14 +187,19 @@ class RandomMessages {
         }
         return p;
     }
-    core::SequenceStart start() {
-        core::SequenceStart s;
+    core::Pipeline pipeline() {
+        core::Pipeline stages;
         for (std::int32_t next = 0; next < limits_.n_layers;) {
             const std::int32_t end =
                 next + 1 + small(static_cast<std::uint64_t>(limits_.n_layers - next));
-            s.pipeline.push_back({worker(), {next, end}});
+            stages.push_back({worker(), {next, end}});
             next = end;
         }
+        return stages;
+    }
+    core::SequenceStart start() {
+        core::SequenceStart s;
+        s.pipeline = pipeline();
         s.prompt_tokens = 1 + small(999);
         s.sampling = sampling();
         s.cached.resize(random_.chance(0.5) ? 0 : random_.below(50));
@@ -295,6 +309,14 @@ class RandomMessages {
         m.keys.push_back(key());
         return m;
     }
+    core::StageTimes stage_times() {
+        return {key(),
+                1 + number(99),
+                1 + number(999),
+                core::Duration{number(1'000'000)},
+                core::Duration{2'000'000 + number(1'000'000)},
+                core::Duration{number(1'000'000)}};
+    }
     core::WorkerReport report() {
         core::WorkerReport m;
         m.total_pages = number(100000);
@@ -309,29 +331,30 @@ class RandomMessages {
         return m;
     }
     Hello hello() {
-        return {static_cast<std::uint32_t>(random_.below(3)),
-                random_.next(),
-                text(),
-                text(),
-                text(),
-                text(),
-                1 + small(64),
-                1 + number(1ULL << 40U),
-                text(),
-                text(),
-                text(),
-                static_cast<spec::NodeRole>(random_.below(3)),
-                text()};
+        Hello m{small_u(12),   random_.next(),
+                text(),        text(),
+                text(),        text(),
+                1 + small(64), 1 + number(1ULL << 40U),
+                text(),        text(),
+                text(),        static_cast<spec::NodeRole>(random_.below(3)),
+                text(),        random_.next()};
+        if (random_.chance(0.5)) m.known_as = worker();
+        return m;
+    }
+    spec::ModelSpec model_spec() {
+        spec::ModelSpec m{
+            text(), 1 + small(80), number(9999),      number(9999),   number(9999), number(9999),
+            4,      number(9999),  random_.uniform(), 1 + small(9999)};
+        m.layer_expert_bytes = number(static_cast<std::uint64_t>(m.layer_bytes) + 1);
+        m.n_experts = small(300);
+        m.n_experts_used = small(static_cast<std::uint64_t>(m.n_experts) + 1);
+        return m;
     }
     Welcome welcome() {
         Welcome m;
+        m.term = random_.next();
         m.worker = worker();
-        m.model = {
-            text(), 1 + small(80), number(9999),      number(9999),   number(9999), number(9999),
-            4,      number(9999),  random_.uniform(), 1 + small(9999)};
-        m.model.layer_expert_bytes = number(static_cast<std::uint64_t>(m.model.layer_bytes) + 1);
-        m.model.n_experts = small(300);
-        m.model.n_experts_used = small(static_cast<std::uint64_t>(m.model.n_experts) + 1);
+        m.model = model_spec();
         m.model_hash = {random_.next(), random_.next()};
         m.hidden_size = 1 + small(9999);
         m.vocab_size = 1 + small(99999);
@@ -377,6 +400,168 @@ class RandomMessages {
             m.tensors.push_back(
                 {text(), random_.below(1U << 30U), {random_.next(), random_.next()}});
         }
+        return m;
+    }
+    core::Holding holding() {
+        core::Holding m{random_.next(), layers(), {}, {}};
+        if (random_.chance(0.5)) m.placement = placement();
+        for (std::uint64_t i = random_.below(4); i > 0; --i) {
+            core::SequenceHeld held{key(), pipeline(), small(5000)};
+            held.certain = small(static_cast<std::uint64_t>(held.arrived) + 1);
+            held.swapped = random_.chance(0.5);
+            held.rows_lost = random_.chance(0.5);
+            for (std::uint64_t n = random_.below(5); n > 0; --n) {
+                held.drawn.push_back(produced());
+                held.drawn.back().position =
+                    held.drawn.front().position + static_cast<std::int32_t>(held.drawn.size()) - 1;
+            }
+            m.sequences.push_back(std::move(held));
+        }
+        return m;
+    }
+
+    // ---- what gateways and the coordinator say to each other
+
+    Message next_of_gateways(std::size_t kind) {
+        switch (kind) {
+            case 37:
+                return GatewayHello{small_u(12), text(), text(), random_.next()};
+            case 38:
+                return gateway_welcome();
+            case 39:
+                return RequestNumbers{core::RequestId{random_.next() / 2}, 1 + small_u(1U << 31U)};
+            case 40:
+                return submit();
+            case 41:
+                return end_request();
+            case 42:
+                return MoveRequest{core::RequestId{random_.next()}};
+            case 43:
+                return events();
+            default:
+                return GatewayView{random_.chance(0.5), number(1ULL << 40U), number(1ULL << 40U),
+                                   number(1ULL << 40U)};
+        }
+    }
+    GatewayWelcome gateway_welcome() {
+        GatewayWelcome m;
+        m.term = random_.next();
+        m.model = model_spec();
+        m.model_hash = hash();
+        m.hidden_size = 1 + small(9999);
+        m.vocab_size = 1 + small(99999);
+        m.model_id = model();
+        for (std::uint64_t i = 1 + random_.below(3); i > 0; --i) m.names.push_back(text());
+        m.created = number(1ULL << 40U);
+        m.chat_template = text() + "\xFF";  // it need not be UTF-8
+        m.tool_parser = text();
+        m.http_endpoint = text();
+        m.kv_type = text();
+        return m;
+    }
+    std::vector<core::Token> some_tokens(std::uint64_t fewer_than) {
+        std::vector<core::Token> tokens(random_.below(fewer_than));
+        for (core::Token& token : tokens) token = small(kMaxVocabSize);
+        return tokens;
+    }
+    core::Request request() {
+        core::Request r;
+        r.id = core::RequestId{random_.next()};
+        r.prompt = some_tokens(50);
+        r.prompt.push_back(small(kMaxVocabSize));
+        r.sampling = sampling();
+        r.max_tokens = small(kMaxPosition);
+        r.min_tokens = small(1U << 31U);
+        r.stop_tokens = some_tokens(4);
+        r.priority = small(100) - 50;
+        r.client = random_.next();
+        r.max_draft_tokens = small(20) - 1;
+        r.prediction = some_tokens(20);
+        r.timed = random_.chance(0.5);
+        if (random_.chance(0.2)) {
+            r.pooling = static_cast<spec::Pooling>(1 + small(4));
+            r.max_tokens = 1;
+            return r;
+        }
+        r.n = 1 + small(4);
+        if (random_.chance(0.3)) {
+            r.beam = core::BeamSearch{r.n + small(9), 20 * random_.uniform() - 10,
+                                      static_cast<core::EarlyStopping>(small(3))};
+        }
+        r.score_prompt = r.sampling.n_logprobs >= 0 && random_.chance(0.5);
+        return r;
+    }
+    SubmitRequest submit() {
+        SubmitRequest m{request()};
+        if (random_.chance(0.5)) return m;
+        m.begun.emplace();
+        for (std::int32_t i = 0; i < m.request.n; ++i) {
+            auto output = m.request.wants_embedding() ? std::vector<core::Token>{} : some_tokens(9);
+            m.begun->choices.push_back({std::move(output), random_.chance(0.5)});
+        }
+        if (m.request.score_prompt) m.begun->scored = small(m.request.prompt.size());
+        m.begun->attempts_before = small_u(kMaxAttemptsBefore) + 1;
+        return m;
+    }
+    core::FinishReason finish_reason() {
+        return static_cast<core::FinishReason>(
+            small(static_cast<std::uint64_t>(core::kLastFinishReason) + 1));
+    }
+    EndRequest end_request() {
+        EndRequest m{core::RequestId{random_.next()}, finish_reason()};
+        if (random_.chance(0.5)) m.choice = small(kMaxMembers);
+        return m;
+    }
+    RequestEvent event() {
+        const core::RequestId id{random_.next()};
+        switch (random_.below(std::variant_size_v<RequestEvent>)) {
+            case 0:
+                return core::AcceptRequest{id};
+            case 1:
+                return core::RejectRequest{id, static_cast<core::RejectReason>(small(4)), text(),
+                                           small(99)};
+            case 2:
+                return core::RequestRouted{
+                    id, pipeline(), small_u(99), small(kMaxPosition),
+                    static_cast<core::RouteReason>(
+                        small(static_cast<std::uint64_t>(core::kLastRouteReason) + 1))};
+            case 3:
+                return core::StreamToken{id, small(9999), produced(), small(kMaxMembers)};
+            case 4: {
+                core::ScoreTokens e{id, {produced()}};
+                while (random_.chance(0.5)) e.tokens.push_back(produced());
+                return e;
+            }
+            case 5: {
+                core::EmbedPrompt e{id, {}};
+                e.values.resize(static_cast<std::size_t>(limits_.hidden_size));
+                for (float& value : e.values) value = real();
+                return e;
+            }
+            case 6:
+                return core::FinishChoice{id, small(kMaxMembers), finish_reason()};
+            case 7:
+                return core::FinishRequest{
+                    id, finish_reason(),
+                    static_cast<core::FailureCause>(
+                        small(static_cast<std::uint64_t>(core::kLastFailureCause) + 1)),
+                    text()};
+            default: {
+                const std::int64_t first = number(1ULL << 60U) - number(1ULL << 60U);
+                return core::StageTimed{id,
+                                        small_u(99),
+                                        worker(),
+                                        1 + number(999),
+                                        1 + number(9999),
+                                        core::Duration{number(1ULL << 60U)},
+                                        base::TimePoint{first},
+                                        base::TimePoint{first + number(1ULL << 40U)}};
+            }
+        }
+    }
+    RequestEvents events() {
+        RequestEvents m{base::TimePoint{number(1ULL << 60U) - number(1ULL << 60U)}, {}};
+        for (std::uint64_t i = random_.below(9); i > 0; --i) m.events.push_back(event());
         return m;
     }
 
