@@ -7,7 +7,8 @@
 # make arm64      the program for arm64, built here on amd64 and tested under qemu-user beside the one for amd64
 # make sim-night HOURS=8    the cluster fuzz on all cores; HOURS=0.01 for a quick try
 # make fuzz MINUTES=10    what reads bytes from outside gets any bytes, within limits of memory and time
-# make chaos N=1000    kills and stops workers of a real cluster N times under load and compares every answer
+# make chaos N=1000    kills and stops workers of a real cluster N times under load and compares every answer;
+#                      KILL=worker|coordinator|gateway|all says who dies
 # Each installs what it needs (Debian 12, root or sudo), builds and runs.
 
 SHELL := /bin/bash
@@ -74,7 +75,7 @@ sim-night:
 
 N ?= 1000
 chaos: build
-	@python3 tests/chaos/chaos.py $(BUILD)/bin/helix --faults $(N) $(if $(SEED),--seed $(SEED)) $(if $(MODEL),--model $(MODEL))
+	@python3 tests/chaos/chaos.py $(BUILD)/bin/helix --faults $(N) $(if $(KILL),--kill $(KILL)) $(if $(SEED),--seed $(SEED)) $(if $(MODEL),--model $(MODEL))
 
 format:
 	@git ls-files '*.h' '*.cc' | xargs clang-format -i

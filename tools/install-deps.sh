@@ -17,7 +17,7 @@ packing="debhelper patchelf"
 if [ "${1:-}" = "--test" ]; then
     packages="$packages clang libclang-rt-dev clang-format clang-tidy python3-jinja2 nodejs curl iproute2 procps
 mesa-vulkan-drivers vulkan-validationlayers spirv-tools chromium fonts-dejavu-core
-$packing systemd-container mmdebstrap"
+$packing systemd-container mmdebstrap etcd-server"
     # A nodejs from elsewhere brings its own npm and refuses Debian's.
     command -v npm >/dev/null 2>&1 || packages="$packages npm"
 elif [ "${1:-}" = "--package" ]; then

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Kills and stops workers of a real cluster at random tokens while it serves, and compares every answer.
+"""Kills and stops processes of a real cluster at random tokens while it serves, and compares every answer.
 
-    tests/chaos/chaos.py HELIX [--faults 1000] [--seed 1] [--workers 4] [--roles] [--vulkan N] [--streams N]
-                         [--model FILE.gguf]
+    tests/chaos/chaos.py HELIX [--faults 1000] [--kill worker|coordinator|gateway|all] [--leader] [--seed 1] [--workers 4]
+                         [--roles] [--vulkan N] [--streams N] [--model FILE.gguf]
 
 Every request is first answered undisturbed, by CPU workers at full speed. Then they are asked again and again, several
 at a time, while after every few tokens a worker gets SIGKILL (and is started again) or SIGSTOP (and later SIGCONT). Each
 answer must come to its end and be the undisturbed one, to the letter. Ends with 1 otherwise. With --roles the first half
 of the workers computes prompts and the others decode: every answer moves after its first token. Where the machine has a
 Vulkan device, of software or not, the second worker computes on it; --vulkan N says how many do. CPU workers are then so
-slow that the plan has use for it; a run in which no Vulkan worker held layers has failed. Standard library only.
+slow that the plan has use for it; a run in which no Vulkan worker held layers has failed. With --kill clients ask two
+gateways, and the coordinator is among those that are killed (and started again a second later, as systemd does it) or
+stopped; so are gateways, whose clients then ask the other one and get the same answer. With --leader there are two
+coordinators, of which one leads and the other takes over; a real etcd says which. Standard library only.
 """
 import argparse
 import asyncio
@@ -28,6 +31,9 @@ import streams
 import vulkan_share
 
 
+RESTART_S = 1.0  # of a coordinator that was killed, as systemd does it
+
+
 class Chaos:
     def __init__(self, args, cluster, vulkan):
         self.args, self.cluster, self.vulkan = args, cluster, vulkan
@@ -37,7 +43,10 @@ class Chaos:
         self.pieces = 0
         self.counts = collections.Counter()
         self.fault_times = []
-        self.gaps = []        # the longest of each request that a fault fell into
+        self.takeover_times = []  # of those when the coordinator was killed
+        self.gateway_deaths = {}  # the last of each
+        self.takeover_gaps = []   # the longest of each request that the coordinator's death fell into
+        self.gaps = []        # the longest of each request that another fault fell into
         self.calm_gaps = []   # of the others
         self.wrong = []
         self.faults_since = {}  # request under way -> faults since its last piece of text
@@ -57,17 +66,41 @@ class Chaos:
     async def ask(self):
         while not self.over:
             which = self.rng.randrange(len(self.bodies))
-            stream = streams.Stream(self.bodies[which])
-            began = time.monotonic()
-            self.faults_since[stream] = 0
-            try:
-                await asyncio.wait_for(stream.run(self.cluster.port, lambda: self.count(stream)), self.args.limit)
-            except asyncio.TimeoutError:
-                stream.error = f"no end after {self.args.limit} s"
-            except OSError as error:
-                stream.error = str(error)
-            del self.faults_since[stream]
-            self.judge(which, stream, began)
+            while not await self.ask_once(which):
+                self.counts["asked again"] += 1
+                await asyncio.sleep(0.05)
+
+    async def ask_once(self, which):
+        """False: the gateway that was asked died, or is not there yet."""
+        stream = streams.Stream(self.bodies[which])
+        began = time.monotonic()
+        port = self.rng.choice(self.cluster.ports())
+        self.faults_since[stream] = 0
+        try:
+            await asyncio.wait_for(stream.run(port, lambda: self.count(stream)), self.args.limit)
+        except asyncio.TimeoutError:
+            stream.error = f"no end after {self.args.limit} s"
+        except OSError as error:
+            stream.error = str(error) or type(error).__name__
+        del self.faults_since[stream]
+        if stream.error and self.has_died(port, began):
+            self.check_beginning(which, stream)
+            return False
+        self.judge(which, stream, began)
+        return True
+
+    def has_died(self, port, since):
+        """Whether this is a gateway that is down, or was killed since then."""
+        names = [name for name, its_port in self.cluster.gateways.items() if its_port == port]
+        return any(name in self.busy or self.gateway_deaths.get(name, 0) >= since - 2 for name in names)
+
+    def check_beginning(self, which, stream):
+        """What a client got of an answer before its gateway died is how the right one begins."""
+        for index, text in stream.texts.items():
+            right = self.expected[which].get(index, ("", None))[0]
+            if not right.startswith(text):
+                self.counts["different"] += 1
+                self.wrong.append(f"request {which}: expected {right!r}\n  but a gateway that died had said {text!r}")
 
     async def watch(self, every_s=0.25):
         while not self.over:
@@ -80,8 +113,9 @@ class Chaos:
 
     def judge(self, which, stream, began):
         self.counts["requests"] += 1
-        hit = any(began <= at <= time.monotonic() for at in self.fault_times[-50:])
-        (self.gaps if hit else self.calm_gaps).append(stream.longest_gap())
+        hit = any(began <= at for at in self.fault_times[-50:])
+        taken_over = any(began <= at for at in self.takeover_times[-50:])
+        (self.takeover_gaps if taken_over else self.gaps if hit else self.calm_gaps).append(stream.longest_gap())
         if stream.error:
             self.counts["failed"] += 1
             self.wrong.append(f"request {which} failed: {stream.error}")
@@ -98,42 +132,81 @@ class Chaos:
             waited = time.monotonic()
             while not self.over and (self.poisonous() or (self.pieces < due and time.monotonic() - waited < 10)):
                 await asyncio.sleep(0.005)
-            up = [name for name in self.cluster.names if name not in self.busy]
-            if len(up) <= self.args.keep:
+            victim = self.choose()
+            if victim is None:
+                await asyncio.sleep(0.05)
                 continue
-            self.hurt(self.rng.choice(up))
+            self.hurt(victim)
             if self.counts["faults"] % 50 == 0:
                 print(f"{time.monotonic() - began:6.0f} s  {self.line()}", flush=True)
         self.over = True
+
+    def choose(self):
+        """Who is next: none when too few are left of the kind whose turn it is."""
+        kinds = {"all": ["worker", "worker", "coordinator", "gateway"]}.get(self.args.kill, [self.args.kill])
+        kind = self.rng.choice(kinds)
+        names = {"worker": self.cluster.names, "coordinator": list(self.cluster.coordinators),
+                 "gateway": list(self.cluster.gateways)}[kind]
+        keep = {"worker": self.args.keep, "coordinator": len(self.cluster.coordinators) - 1, "gateway": 1}[kind]
+        up = [name for name in names if name not in self.busy]
+        return self.rng.choice(up) if len(up) > keep else None
 
     def poisonous(self):
         """One more could make the coordinator give up a request: it had no token while three workers died that ran it."""
         return max(self.faults_since.values(), default=0) >= 2
 
     def hurt(self, name):
-        for stream in self.faults_since:
-            self.faults_since[stream] += 1
+        if name in self.cluster.names:
+            for stream in self.faults_since:
+                self.faults_since[stream] += 1
         stop = self.rng.random() < self.args.stops
+        if name in self.cluster.gateways and not stop:
+            self.gateway_deaths[name] = time.monotonic()
+        if name in self.cluster.coordinators and not stop:
+            self.takeover_times.append(time.monotonic())
         self.cluster.signal(name, signal.SIGSTOP if stop else signal.SIGKILL)
         self.fault_times.append(time.monotonic())
         self.counts["faults"] += 1
         self.vulkan.faults += name in self.vulkan.names
         self.counts["stopped" if stop else "killed"] += 1
+        self.counts["coordinators" if name in self.cluster.coordinators else "gateways" if name in self.cluster.gateways else "workers"] += 1
         self.busy[name] = asyncio.create_task(self.bring_back(name, stop))
 
     async def bring_back(self, name, stopped):
-        await asyncio.sleep(self.rng.uniform(0.2, 4.0 if stopped else 1.5))
+        await asyncio.sleep(RESTART_S if name in self.cluster.coordinators and not stopped
+                            else self.rng.uniform(0.2, 4.0 if stopped else 1.5))
         if stopped:
             self.cluster.signal(name, signal.SIGCONT)
+            await self.after_standstill(name)
+        elif name in self.cluster.coordinators:
+            self.cluster.start_coordinator(name)
+        elif name in self.cluster.gateways:
+            self.cluster.start_gateway(name)
         else:
             self.cluster.start_worker(name)
+        if name in self.cluster.gateways:
+            await self.cluster.answers(self.cluster.gateways[name], 60)
         await asyncio.sleep(1.0)  # to join; without it a worker may never serve before its next turn
-        await self.vulkan.hold_again(name)  # it takes longer to measure itself
+        if name in self.cluster.names:
+            await self.vulkan.hold_again(name)  # it takes longer to measure itself
         del self.busy[name]
+
+    async def after_standstill(self, name):
+        """A leader that stood still for too long ends when it finds that another leads; then it is started again."""
+        for _ in range(30 if self.cluster.etcd and name in self.cluster.coordinators else 0):
+            if self.cluster.processes[name].poll() is not None:
+                self.counts["stepped down"] += 1
+                self.cluster.start_coordinator(name)
+                return
+            await asyncio.sleep(0.1)
 
     def line(self):
         c = self.counts
-        return (f"{c['faults']} faults ({c['killed']} killed, {c['stopped']} stopped), {c['requests']} requests, "
+        whom = f"; workers {c['workers']}, coordinators {c['coordinators']}, gateways {c['gateways']}" if self.cluster.gateways else ""
+        again = f", asked again {c['asked again']}" if self.cluster.gateways else ""
+        if self.cluster.etcd:
+            whom += f", leaders that stepped down {c['stepped down']}"
+        return (f"{c['faults']} faults ({c['killed']} killed, {c['stopped']} stopped{whom}), {c['requests']} requests{again}, "
                 f"{self.pieces} pieces; failed {c['failed']}, different {c['different']}")
 
     async def run(self):
@@ -192,6 +265,9 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("helix")
     parser.add_argument("--faults", type=int, default=1000)
+    parser.add_argument("--kill", choices=["worker", "coordinator", "gateway", "all"], default="worker",
+                        help="who is killed and stopped; other than workers: clients ask two gateways")
+    parser.add_argument("--leader", action="store_true", help="two coordinators, of which one leads by a real etcd")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--roles", action="store_true", help="half of the workers compute prompts, half decode")
@@ -233,6 +309,9 @@ def answers_of_cpus(chaos, helix, model, folder, serve):
 
 def main():
     args = parse()
+    if args.leader and shutil.which("etcd") is None:
+        print("skipped: there is no etcd command here (apt install etcd-server)")
+        sys.exit(77)
     devices = devices_of(args)
     suit_devices(args, devices)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="helix-chaos-"))
@@ -243,7 +322,8 @@ def main():
     half = args.workers // 2
     roles = ["prefill"] * half + ["decode"] * (args.workers - half) if args.roles else []
     cluster = processes.Cluster(args.helix, model, args.workers, folder, args.memory, args.speed, serve=serve, roles=roles,
-                                devices=devices, speeds=[args.speed if device == "cpu" else 1 for device in devices])
+                                devices=devices, speeds=[args.speed if device == "cpu" else 1 for device in devices],
+                                gateways=0 if args.kill == "worker" else 2, coordinators=2 if args.leader else 1)
     vulkan = vulkan_share.VulkanShare(cluster, [name for name, device in cluster.devices.items() if device != "cpu"])
     chaos = Chaos(args, cluster, vulkan)
     answers_of_cpus(chaos, args.helix, model, folder / "calm", serve)
@@ -260,6 +340,8 @@ def report(chaos, args, folder):
     cluster = chaos.cluster
     print(chaos.line())
     print("longest gap between two pieces of text of a request")
+    if chaos.takeover_gaps:
+        print(gaps_text("with the coordinator's death", chaos.takeover_gaps))
     print(gaps_text("with a fault in its time", chaos.gaps))
     print(gaps_text("without", chaos.calm_gaps))
     print(bound_text(cluster.log("coordinator"), args, chaos.gaps))

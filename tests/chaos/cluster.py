@@ -1,4 +1,4 @@
-"""A coordinator and its workers as processes that can be killed, stopped and started again."""
+"""A coordinator, its workers and gateways as processes that can be killed, stopped and started again."""
 import asyncio
 import ctypes
 import json
@@ -52,7 +52,8 @@ def vulkan_devices(helix):
 
 
 class Cluster:
-    def __init__(self, helix, model, workers, folder, memory, speed, serve=(), roles=(), devices=(), speeds=()):
+    def __init__(self, helix, model, workers, folder, memory, speed, serve=(), roles=(), devices=(), speeds=(),
+                 gateways=0, coordinators=1):
         self.helix, self.model, self.folder = helix, model, pathlib.Path(folder)
         self.names = [f"w{i}" for i in range(workers)]
         self.memory, self.speed, self.serve = memory, speed, list(serve)
@@ -60,23 +61,54 @@ class Cluster:
         self.devices = dict(zip(self.names, devices))  # others compute on CPUs
         self.speeds = dict(zip(self.names, speeds))    # others have the one speed
         self.port = free_port()
+        # Their ports: one leads, where there are several, and etcd says which.
+        self.coordinators = {f"coordinator{i or ''}": free_port() if i else self.port for i in range(coordinators)}
+        self.etcd = free_port() if coordinators > 1 else None
+        self.gateways = {f"g{i}": free_port() for i in range(gateways)}  # their ports
         self.processes = {}
 
     def start(self):
-        self.start_coordinator()
+        if self.etcd:
+            self.start_etcd()
+        for name in self.coordinators:
+            self.start_coordinator(name)
         for name in self.names:
             self.start_worker(name)
+        for name in self.gateways:
+            self.start_gateway(name)
 
-    def start_coordinator(self):
-        self.run("coordinator", ["serve", "--model", self.model, "--no-worker", "--listen",
-                                 f"127.0.0.1:{self.port}", "--min-workers", str(len(self.names))] + self.serve)
+    def ports(self):
+        """Where clients ask."""
+        return list(self.gateways.values()) or [self.port]
+
+    def start_gateway(self, name):
+        self.run(name, ["gateway", "--name", name, "--listen", f"127.0.0.1:{self.gateways[name]}"] + self.join())
+
+    def join(self):
+        """Where a coordinator may be."""
+        return [word for port in self.coordinators.values() for word in ("--join", f"127.0.0.1:{port}")]
+
+    def start_etcd(self):
+        """A real one, of one member, that keeps what it has in the folder."""
+        folder = self.folder / "etcd"
+        client, peer = f"http://127.0.0.1:{self.etcd}", f"http://127.0.0.1:{free_port()}"
+        with open(self.folder / "etcd.log", "a", encoding="utf-8") as log:
+            self.processes["etcd"] = subprocess.Popen(
+                ["etcd", "--name", "t", "--data-dir", str(folder), "--listen-client-urls", client, "--advertise-client-urls", client,
+                 "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"t={peer}",
+                 "--unsafe-no-fsync"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent)
+
+    def start_coordinator(self, name="coordinator"):
+        leader = ["--leader", f"etcd://127.0.0.1:{self.etcd}/chaos"] if self.etcd else []
+        self.run(name, ["serve", "--model", self.model, "--no-worker", "--listen", f"127.0.0.1:{self.coordinators[name]}",
+                        "--min-workers", str(len(self.names))] + leader + self.serve)
 
     def cache(self, name):
         """The folder in which the worker keeps weights."""
         return self.folder / "cache"
 
     def start_worker(self, name):
-        self.run(name, ["worker", "--join", f"127.0.0.1:{self.port}", "--name", name, "--host-id", name,
+        self.run(name, ["worker", "--name", name, "--host-id", name] + self.join() + [
                         "--threads", "1", "--memory", str(self.memory),
                         "--speed", str(self.speeds.get(name, self.speed)),
                         "--role", self.roles.get(name, "both"),
@@ -94,12 +126,17 @@ class Cluster:
             self.processes[name].wait()
 
     async def ready(self, limit_s=60):
-        """Waits until the cluster answers a request."""
+        """Waits until the cluster answers a request, wherever it is asked."""
+        for port in self.ports():
+            await self.answers(port, limit_s, "coordinator")
+
+    async def answers(self, port, limit_s, needs=None):
+        """Waits until somebody answers there; needs: a process without which that will not happen."""
         for _ in range(int(limit_s / 0.2)):
-            if self.processes["coordinator"].poll() is not None:
+            if needs and self.processes[needs].poll() is not None:
                 raise SystemExit("the coordinator ended:\n" + self.log("coordinator")[-3000:])
             try:
-                reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                 status = await reader.readline()
                 writer.close()

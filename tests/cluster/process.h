@@ -113,9 +113,11 @@ class Process {
 };
 
 // The whole answer, with status line and headers; "" when nobody answers. on_data hears it grow.
+// headers are more "name: value\r\n" lines.
 inline std::string http(int port, const std::string& method, const std::string& target,
                         const std::string& body = "",
-                        const std::function<void(const std::string& so_far)>& on_data = {}) {
+                        const std::function<void(const std::string& so_far)>& on_data = {},
+                        const std::string& headers = {}) {
     const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address = {};
     address.sin_family = AF_INET;
@@ -125,8 +127,8 @@ inline std::string http(int port, const std::string& method, const std::string& 
     if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
         const std::string request = method + " " + target + " HTTP/1.1\r\nHost: 127.0.0.1\r\n" +
                                     "Connection: close\r\nContent-Type: application/json\r\n" +
-                                    "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
-                                    body;
+                                    "Content-Length: " + std::to_string(body.size()) + "\r\n" +
+                                    headers + "\r\n" + body;
         ::send(fd, request.data(), request.size(), MSG_NOSIGNAL);
         std::string piece(4096, '\0');
         while (true) {
