@@ -158,8 +158,22 @@ void Rollout::send_assignments(TimePoint now) {
         worker.assigned_epoch = message.epoch;
         out_.to_worker(id, message);
     }
+    tell_others(message, next);
     placements_.drop_flows_of(next.step);
     next.message = std::move(message);
+}
+
+// A worker that is in no placement, since it is drained, serves with its layers again as soon as
+// that is called off, next to workers that came meanwhile: it has to know them by then.
+void Rollout::tell_others(AssignLayers message, const PendingPlacement& next) {
+    for (auto& [id, worker] : fleet_) {
+        const auto& placed = next.workers;
+        const bool is_told = std::find(placed.begin(), placed.end(), id) != placed.end();
+        if (is_told || !worker.ready || worker.layers.empty()) continue;
+        message.layers = worker.layers;
+        worker.assigned_epoch = message.epoch;
+        out_.to_worker(id, message);
+    }
 }
 
 // Running requests go their ways on, and new ones go by these.

@@ -43,6 +43,7 @@ class Rollout {
     void begin_step(TimePoint now);
     void end_step();
     void send_assignments(TimePoint now);
+    void tell_others(AssignLayers message, const PendingPlacement& next);
     void use_router(PipelineParts parts);
     void put_in_force();
 
