@@ -100,7 +100,8 @@ await check('the cluster is drawn as it was planned, and what flows is seen', as
   await visitor.button('New chat').click();
   await visitor.say(STORY);
   await watcher.page.waitForFunction(() => /Now\s+[\d.,]*[1-9]/.test(document.querySelector('.tiles').innerText));
-  await watcher.page.waitForFunction(() => document.querySelector('.edge :is(.load-1, .load-2, .load-3, .load-4)'));
+  // How strong the colour of a link is depends on how fast this machine is; what it carries is told in any case.
+  await watcher.page.waitForFunction(() => [...document.querySelectorAll('.edge title')].some((one) => /now [\d.,]*[1-9]/.test(one.textContent)));
   await visitor.done();
 });
 
