@@ -49,13 +49,13 @@ def checked_manifests(work):
 
 
 def keys(helix, folder):
-    """The files of both secrets as pods see them, made as the manifest's head says, and what its command makes of them."""
+    """The files of the secrets as pods see them, made as the manifest's head says, and what its command makes of them."""
     made = folder / "made"
     made.mkdir(mode=0o700)
-    for more in ([], ["--worker", "helix-worker-*", "--out", made / "worker.key"]):
+    for more in ([], *(["--worker", f"helix-{pod}-*", "--out", made / f"{pod}.key"] for pod in ("worker", "gateway"))):
         subprocess.run([helix, "key", "new", "--file", made / "coordinator.key", *more], check=True, stdout=subprocess.DEVNULL)
     command = re.search(r'command: \["sh", "-c", "(.*?)"\]', MANIFEST.read_text(encoding="utf-8")).group(1)
-    for pod, names in (("coordinator", ("coordinator.key", "coordinator.key.allow")), ("worker", ("worker.key",))):
+    for pod, names in (("coordinator", ("coordinator.key", "coordinator.key.allow")), ("worker", ("worker.key",)), ("gateway", ("gateway.key",))):
         secret, own = folder / pod / "secret", folder / pod / "keys"
         secret.mkdir(parents=True)
         own.mkdir()
@@ -68,20 +68,25 @@ def keys(helix, folder):
 
 def serve(helix, model, manifests, folder):
     keys(helix, folder)
-    port = free_port()
-    config = manifests["config"]
-    for there, here in ((re.search(r'^model = "(.*)"', config, re.MULTILINE).group(1), model), ('"0.0.0.0:8080"', f'"0.0.0.0:{port}"'),
+    port, gateway_port = free_port(), free_port()
+    own, gateways = manifests["config"].split("[gateway]")
+    for there, here in ((re.search(r'^model = "(.*)"', own, re.MULTILINE).group(1), model), ('"0.0.0.0:8080"', f'"0.0.0.0:{port}"'),
                         ('"0.0.0.0:9090"', f'"0.0.0.0:{free_port()}"'), ('"helix:8080"', f'"127.0.0.1:{port}"'),
                         ("/var/lib/helix", str(folder / "state")), ("/keys/own/coordinator", str(folder / "coordinator/keys/own/coordinator")),
                         ("/keys/own/worker", str(folder / "worker/keys/own/worker"))):
-        check(there in config, f"the configuration has no {there}")
-        config = config.replace(there, here)
+        check(there in own, f"the configuration has no {there}")
+        own = own.replace(there, here)
+    for there, here in (('"helix:8080"', f'"127.0.0.1:{port}"'), ('"0.0.0.0:8080"', f'"0.0.0.0:{gateway_port}"'),
+                        ("/keys/own/gateway", str(folder / "gateway/keys/own/gateway"))):
+        check(there in gateways, f"the configuration of gateways has no {there}")
+        gateways = gateways.replace(there, here)
+    config = f"{own}[gateway]{gateways}"
     file = folder / "helix.toml"
     file.write_text(config, encoding="utf-8")
     arguments = {container["name"]: [str(file) if word == "/etc/helix/helix.toml" else word for word in container["args"]]
                  for container in manifests["containers"]}
     started = []
-    base = f"http://127.0.0.1:{port}"
+    base, gateway = (f"http://127.0.0.1:{one}" for one in (port, gateway_port))
     with open(folder / "log", "w+", encoding="utf-8") as log, contextlib.ExitStack() as stack:
         def start(words, **more):
             process = subprocess.Popen([helix, *words], stdout=log, stderr=log, env={**os.environ, "HOME": str(folder), **more})
@@ -93,10 +98,13 @@ def serve(helix, model, manifests, folder):
         for number in range(3):
             start([word.replace("$(POD_NAME)", f"helix-worker-{number}") for word in arguments["worker"]] + ["--memory", "200MB", "--threads", "1"],
                   XDG_CACHE_HOME=str(folder / f"cache{number}"))
-        if not wait_until(lambda: clean_system.is_ready(base), 60):
+        start([word.replace("$(POD_NAME)", "helix-gateway-5d9f-x7k2p") for word in arguments["gateway"]], HELIX_API_KEY=KEY)
+        if not wait_until(lambda: clean_system.is_ready(base) and clean_system.is_ready(gateway), 60):
             log.seek(0)
             raise SystemExit("what the manifests start does not serve: " + log.read()[-4000:])
-        print("answer:", repr(clean_system.ask(base, KEY)))
+        said = clean_system.ask(base, KEY)
+        print("answer:", repr(said))
+        check(clean_system.ask(gateway, KEY) == said, "the gateway gives another answer")
         check(all(process.poll() is None for process in started), "a process has ended")
 
 

@@ -15,7 +15,7 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "chaos"))
 from cluster import free_port  # noqa: E402,F401
 
-SERVICES = ("helix-coordinator", "helix-worker@den")
+SERVICES = ("helix-coordinator", "helix-worker@den", "helix-gateway")
 
 
 def skip(why):
@@ -161,14 +161,15 @@ def refuses_mistakes(system):
     config.write_text(shipped)
 
 
-def configure(system, model, port):
-    """The shipped files, with a port that is free, and with the worker as the only one that computes."""
+def configure(system, model, port, gateway_port):
+    """The shipped files, with ports that are free, and with the worker as the only one that computes."""
     shutil.copy(model, system.root / "var/lib/helix/model.gguf")
     config = system.root / "etc/helix/helix.toml"
     config.write_text(config.read_text().replace("127.0.0.1:8080", f"127.0.0.1:{port}") + "\nno-worker = true\nmin-workers = 1\n")
-    example = system.root / "usr/share/doc/helix/examples/service/worker.toml"
-    (system.root / "etc/helix/worker-den.toml").write_text(
-        example.read_text().replace("127.0.0.1:8080", f"127.0.0.1:{port}") + '\nmemory = "500MB"\n')
+    for example, file, more in (("worker", "worker-den", '\nmemory = "500MB"\n'), ("gateway", "gateway", "")):
+        shipped = (system.root / f"usr/share/doc/helix/examples/service/{example}.toml").read_text()
+        (system.root / f"etc/helix/{file}.toml").write_text(
+            shipped.replace("127.0.0.1:8080", f"127.0.0.1:{port}").replace("127.0.0.1:8090", f"127.0.0.1:{gateway_port}") + more)
 
 
 def ask(base, key=None):
@@ -237,22 +238,24 @@ def use(system, helix, symbols, model):
     refuses_mistakes(system)
     refuses_without_model(system)
 
-    port = free_port()
-    base = f"http://127.0.0.1:{port}"
-    configure(system, model, port)
+    port, gateway_port = free_port(), free_port()
+    base, gateway = (f"http://127.0.0.1:{one}" for one in (port, gateway_port))
+    configure(system, model, port, gateway_port)
     system.run("systemctl", "enable", "--now", *SERVICES)
-    print("answer:", repr(answers(system, base)))
+    said = answers(system, base)
+    print("answer:", repr(said))
+    check(answers(system, gateway) == said, "the gateway gives another answer")
 
     before = processes(system)
     print(system.run("dpkg", "--install", *debs))
     after = processes(system)
     check("0" not in after and not set(before) & set(after), f"an upgrade does not restart what runs: {before}, {after}")
     check(f"127.0.0.1:{port}" in (system.root / "etc/helix/helix.toml").read_text(), "an upgrade replaces the configuration")
-    print("after an upgrade:", repr(answers(system, base)))
+    print("after an upgrade:", repr(answers(system, base)), repr(answers(system, gateway)))
 
     system.run("rm", *debs)
     print(system.run("dpkg", "--remove", "helix-dbg", "helix"))
-    check(not is_ready(base), "what is removed still serves")
+    check(not is_ready(base) and not is_ready(gateway), "what is removed still serves")
     check((system.root / "var/lib/helix/model.gguf").exists(), "removing takes the state, which only purging may")
     print(system.run("dpkg", "--purge", "helix-dbg", "helix"))
     nothing_is_left(system)

@@ -27,7 +27,7 @@ from cluster import free_port  # noqa: E402
 
 # Of ten: what systemd itself calls OK ends at 4.9. A line that is lost from the units raises it.
 MOST_EXPOSURE = 2.0
-UNITS = ("helix-coordinator.service", "helix-worker@.service")
+UNITS = ("helix-coordinator.service", "helix-worker@.service", "helix-gateway.service")
 
 
 # What a machine that builds packages has anyway, and what only makes builds quicker.
@@ -104,7 +104,7 @@ def units(folder):
         check((tree / f"usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug").is_file(),
               "helix-dbg has no symbols of this program")
 
-        for config in ("etc/helix/helix.toml", "usr/share/doc/helix/examples/service/worker.toml"):
+        for config in ("etc/helix/helix.toml", *(f"usr/share/doc/helix/examples/service/{name}.toml" for name in ("worker", "gateway"))):
             checked = run(program, "config", "check", tree / config)
             check(checked.returncode == 0, f"{config}: {checked.stdout}")
 
