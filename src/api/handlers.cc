@@ -245,6 +245,16 @@ void ready(ApiContext& context, const Exchange& exchange, Words) {
         context.refuse(*exchange, unavailable("The server is draining.", 5));
         return;
     }
+    if (context.budget.is_full()) {
+        context.refuse(*exchange, unavailable("The requests that are not over hold all that they "
+                                              "may: no more are taken.",
+                                              5));
+        return;
+    }
+    for (const ModelEntry& model : context.models.all()) {
+        const std::string why = model.service->why_not_ready();
+        if (!why.empty()) return context.refuse(*exchange, unavailable(why, 5));
+    }
     health(context, exchange, {});
 }
 

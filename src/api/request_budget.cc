@@ -43,6 +43,12 @@ struct RequestBudget::Held {
 RequestBudget::RequestBudget(std::int64_t max_requests, std::int64_t max_bytes)
     : held_(new Held{max_requests, max_bytes}) {}
 
+bool RequestBudget::is_full() const {
+    const std::lock_guard lock(held_->mutex);
+    const std::int64_t left = held_->max_bytes - held_->all.bytes;
+    return held_->all.requests >= held_->max_requests || left < held_->max_bytes / 16;
+}
+
 std::int64_t RequestBudget::requests() const {
     const std::lock_guard lock(held_->mutex);
     return held_->all.requests;

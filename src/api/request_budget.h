@@ -40,6 +40,8 @@ class RequestBudget {
     // Opens a share. Errors are those of resize(), and overloaded for too many requests.
     base::Result<std::shared_ptr<Share>> open(const std::string& client, std::int64_t bytes);
 
+    // Hardly anything more is taken: all requests are there, or 15 of 16 bytes are held.
+    bool is_full() const;
     std::int64_t requests() const;
     std::int64_t bytes() const;
 

@@ -103,7 +103,9 @@ constexpr std::array kRoutes = {
         .hides_others()
         .unversioned(),
     get("/health", handle::health, "200 once a placement is in force, 503 before").unversioned(),
-    get("/health/ready", handle::ready, "the same, and 503 while it stops").unversioned(),
+    get("/health/ready", handle::ready,
+        "the same, and 503 while it stops or takes no more requests")
+        .unversioned(),
     get("/health/live", handle::live, "200: the process answers").unversioned(),
     get("/metrics", handle::metrics, "what Prometheus collects").unversioned(),
     get("/openapi.json", handle::openapi, "routes and fields, for programs (OpenAPI 3.1)")

@@ -68,6 +68,9 @@ class Service {
     virtual void watch_stages(StageWatcher /*watcher*/) {}
     // Any thread; at most a second old.
     virtual core::ClusterView view() = 0;
+    // Any thread. What this service waits for that view() does not tell, in a sentence; empty =
+    // nothing. No request should come until then.
+    virtual std::string why_not_ready() { return {}; }
     // Any thread. What was planned, when the placement in force is one that was planned here; it is
     // no older than view().
     virtual std::optional<PlanFigures> plan_figures() { return {}; }

@@ -164,6 +164,14 @@ core::ClusterView GatewayServer::view() {
     return view;
 }
 
+std::string GatewayServer::why_not_ready() {
+    const std::lock_guard lock(mutex_);
+    if (requests_.queue_is_full()) {
+        return "As many requests wait for a coordinator as may: no more are taken.";
+    }
+    return there_ ? "" : "No coordinator is there.";
+}
+
 std::int64_t GatewayServer::capacity_tokens() {
     const std::lock_guard lock(mutex_);
     return view_.capacity_tokens;

@@ -58,6 +58,7 @@ class GatewayServer final : public api::Service {
     // Of workers it knows nothing. It serves while a coordinator is there that does, and the queue
     // of requests that wait for one has room.
     core::ClusterView view() override;
+    std::string why_not_ready() override;
     std::int64_t capacity_tokens() override;
     // Any thread. Where the last coordinator has its pages, like "http://10.0.0.7:8080"; "" = not
     // known.

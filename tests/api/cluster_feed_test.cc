@@ -344,6 +344,8 @@ TEST_F(ClusterFeedTest, ASlowReaderIsToldEverythingOnceItReads) {
     options_.clock = [this] { return base::TimePoint{now_ns_ += base::from_ms(5).ns}; };
     options_.http.send_buffer_bytes = 4096;
     options_.http.max_queued_bytes = std::size_t{256} << 10U;
+    // On a busy machine the quick one takes its time.
+    options_.http.write_timeout = base::from_seconds(600);
     core::ClusterView view = two_workers();
     for (std::uint32_t id = 3; id < 150; ++id) {
         view.workers.push_back(worker(id, std::string(400, 'n'), {}));

@@ -133,6 +133,14 @@ class FakeService : public Service {
         const std::lock_guard lock(mutex_);
         return view_;
     }
+    std::string why_not_ready() override {
+        const std::lock_guard lock(mutex_);
+        return waits_for_;
+    }
+    void wait_for(const std::string& what) {
+        const std::lock_guard lock(mutex_);
+        waits_for_ = what;
+    }
 
     // The next request that nobody has taken yet; waits for up to ten seconds.
     std::optional<FakeRequest> next() {
@@ -193,6 +201,7 @@ class FakeService : public Service {
     std::map<std::pair<std::uint64_t, std::int32_t>, core::FinishReason> ended_choices_;
     std::optional<core::RejectRequest> reject_;
     core::ClusterView view_;
+    std::string waits_for_;
     std::optional<PlanFigures> plan_;
     StageWatcher stage_watcher_;
     std::vector<core::DrainWorker> drains_;

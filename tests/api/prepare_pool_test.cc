@@ -240,5 +240,25 @@ TEST(RequestBudget, OneClientLeavesAQuarterToOthers) {
     EXPECT_EQ(budget.requests(), 3) << "what was refused holds nothing";
 }
 
+TEST(RequestBudget, IsFullWhenHardlyAnythingMoreIsTaken) {
+    RequestBudget few(2, 1600);
+    EXPECT_FALSE(few.is_full());
+    auto one = few.open("a", 700);
+    EXPECT_FALSE(few.is_full());
+    auto two = few.open("b", 0);
+    ASSERT_TRUE(one.ok() && two.ok());
+    EXPECT_TRUE(few.is_full()) << "there are two requests";
+    two = base::invalid("");
+    EXPECT_FALSE(few.is_full());
+
+    RequestBudget small(4, 1600);
+    auto first = small.open("a", 700);
+    auto second = small.open("b", 800);
+    ASSERT_TRUE(first.ok() && second.ok());
+    EXPECT_FALSE(small.is_full());
+    ASSERT_TRUE((*second)->resize(801).ok());
+    EXPECT_TRUE(small.is_full()) << "less than a sixteenth is left";
+}
+
 }  // namespace
 }  // namespace helix::api::prepare_pool_test

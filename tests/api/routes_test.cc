@@ -177,6 +177,37 @@ TEST_F(ApiTest, HealthFollowsTheClusterAndReadinessAlsoTheDrain) {
     EXPECT_FALSE(refused.header("retry-after").empty());
 }
 
+TEST_F(ApiTest, AServerThatIsFullIsNotReadyUntilARequestIsOver) {
+    options_.limits.max_requests = 1;
+    auto streaming = client();
+    streaming.request("POST", "/v1/completions", R"({"prompt":"a","stream":true})");
+    auto request = service_.next();
+    ASSERT_TRUE(request.has_value());
+    const auto full = get("/health/ready");
+    EXPECT_EQ(full.status, 503);
+    EXPECT_NE(full.body.find("no more are taken"), std::string::npos) << full.body;
+    EXPECT_EQ(get("/health").status, 200);
+    EXPECT_EQ(get("/health/live").status, 200);
+    request->sink->on_finish(core::FinishReason::stop, "");
+    const auto is_ready = [&] { return get("/health/ready").status == 200; };
+    bool ready = is_ready();
+    for (int i = 0; i < 1000 && !ready; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        ready = is_ready();
+    }
+    EXPECT_TRUE(ready);
+}
+
+TEST_F(ApiTest, WhatAServiceWaitsForIsSaidByReadinessAlone) {
+    service_.wait_for("No coordinator is there.");
+    const auto waiting = get("/health/ready");
+    EXPECT_EQ(waiting.status, 503);
+    EXPECT_EQ(Json::parse(waiting.body)["error"]["message"], "No coordinator is there.");
+    EXPECT_EQ(get("/health").status, 200);
+    service_.wait_for("");
+    EXPECT_EQ(get("/health/ready").status, 200);
+}
+
 TEST_F(ApiTest, WrongMethodsPathsAndTypesAreToldApart) {
     const auto method = get("/v1/chat/completions");
     EXPECT_EQ(method.status, 405);

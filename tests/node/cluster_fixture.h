@@ -93,11 +93,11 @@ class RecordingSink final : public api::TokenSink {
         changed_.notify_all();
     }
 
-    bool wait_for(const std::function<bool(const RecordingSink&)>& until, int seconds = 20) {
+    bool wait_for(const std::function<bool(const RecordingSink&)>& until, int seconds = 60) {
         std::unique_lock lock(mutex_);
         return changed_.wait_for(lock, std::chrono::seconds(seconds), [&] { return until(*this); });
     }
-    bool wait_done(int seconds = 20) {
+    bool wait_done(int seconds = 60) {
         return wait_for([](const RecordingSink& s) { return s.done_; }, seconds);
     }
 
@@ -177,7 +177,7 @@ inline std::string cluster_address(const CoordinatorServer& server) {
     return "127.0.0.1:" + std::to_string(server.join_info().cluster_port);
 }
 
-inline bool eventually(const std::function<bool()>& condition, int seconds = 20) {
+inline bool eventually(const std::function<bool()>& condition, int seconds = 60) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
     while (std::chrono::steady_clock::now() < until) {
         if (condition()) return true;

@@ -106,7 +106,7 @@ TEST_F(GrammarCluster, AnswersFollowTheirGrammarsOnAnyPlacement) {
             }
         }
         for (std::size_t i = 0; i < sinks.size(); ++i) {
-            ASSERT_TRUE(sinks[i]->wait_done(60));
+            ASSERT_TRUE(sinks[i]->wait_done(240));
             const std::string text = text_of(sinks[i]->tokens_);
             SCOPED_TRACE(text);
             const bool open_ended = i >= 4;  // any object may be long
@@ -140,11 +140,11 @@ TEST_F(GrammarCluster, AGrammarThatNoTokenCanFollowEndsItsRequestOnly) {
     server->submit(request({Kind::json_schema, kSchema}, 0), fine);
     // The server's own checks come before this point.
     server->submit(request({Kind::gbnf, "root ::= missing"}, 0), bad);
-    ASSERT_TRUE(bad->wait_done(60));
+    ASSERT_TRUE(bad->wait_done(240));
     EXPECT_EQ(bad->reason_, core::FinishReason::invalid_request);
     EXPECT_NE(bad->error_.find("rule \"missing\" is not defined"), std::string::npos)
         << bad->error_;
-    ASSERT_TRUE(fine->wait_done(60));
+    ASSERT_TRUE(fine->wait_done(240));
     EXPECT_EQ(fine->reason_, core::FinishReason::stop) << fine->error_;
 }
 
@@ -164,7 +164,7 @@ TEST_F(GrammarCluster, PreemptedRequestsGoOnWhereTheirGrammarWas) {
             server->submit(std::move(wanted), sinks.back());
         }
         for (std::size_t i = 0; i < sinks.size(); ++i) {
-            ASSERT_TRUE(sinks[i]->wait_done(60));
+            ASSERT_TRUE(sinks[i]->wait_done(240));
             const std::string text = text_of(sinks[i]->tokens_);
             SCOPED_TRACE(text);
             ASSERT_EQ(sinks[i]->reason_, core::FinishReason::stop) << sinks[i]->error_;
@@ -206,7 +206,7 @@ TEST_F(GrammarCluster, DraftingAheadDrawsTheSameTokens) {
         }
     }
     for (const auto& sink : sinks) {
-        ASSERT_TRUE(sink->wait_done(60));
+        ASSERT_TRUE(sink->wait_done(240));
         ASSERT_EQ(sink->reason_, core::FinishReason::stop) << sink->error_;
     }
     EXPECT_EQ(sinks[1]->tokens_, sinks[0]->tokens_);

@@ -41,7 +41,7 @@ class HandGateway {
     }
 
     // Listens until it is so, for at most so many seconds.
-    bool listen_until(const std::function<bool()>& until, int seconds = 20) {
+    bool listen_until(const std::function<bool()>& until, int seconds = 60) {
         const base::TimePoint end = now() + base::from_seconds(seconds);
         net::Wakeup never;
         while (!until() && now() < end) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "wire/decoded.h"
+#include "wire/older_hello.h"
 #include "wire/random_message.h"
 #include "wire/same_message.h"
 
@@ -213,23 +214,8 @@ TEST(Codec, FieldsOutOfRangeAreRefusedByName) {
     expect_refused(welcome, 0, "n_experts_used");
 }
 
-// The bytes of a Hello as protocol 9 wrote it: fields 1 to 13, and none of those that came later.
-std::string hello_of_protocol_9() {
-    const auto number = [](int field, char value) {
-        return std::string{static_cast<char>(field << 3), value};
-    };
-    const auto bytes = [](int field, const std::string& value) {
-        return std::string{static_cast<char>((field << 3) | 2), static_cast<char>(value.size())} +
-               value;
-    };
-    return bytes(9, number(1, 9) + number(2, 77) + bytes(3, "old") + bytes(4, "host") +
-                        bytes(5, "t4") + bytes(6, "here") + number(7, 8) + number(8, 100) +
-                        bytes(9, "tcp://h:1") + bytes(10, "key") + bytes(11, "cpu") +
-                        number(12, 1) + bytes(13, "gpu0"));
-}
-
 TEST(Codec, AHelloOfAnOlderProtocolIsUnderstoodSoThatItCanBeRefusedByName) {
-    const auto decoded = decode_text(hello_of_protocol_9());
+    const auto decoded = decode_text(test_support::hello_of_protocol_9());
     ASSERT_TRUE(decoded.ok()) << decoded.error().message;
     const Hello expected{9,      77,  "old",       "host", "t4",  "here",
                          8,      100, "tcp://h:1", "key",  "cpu", spec::NodeRole::prefill,
@@ -248,7 +234,7 @@ TEST(Codec, AHelloOfAnOlderProtocolIsUnderstoodSoThatItCanBeRefusedByName) {
 }
 
 TEST(Codec, AWorkerMayHaveBeenAnyOther) {
-    Hello hello = std::get<Hello>(*decode_text(hello_of_protocol_9()));
+    Hello hello = std::get<Hello>(*decode_text(test_support::hello_of_protocol_9()));
     for (const std::uint32_t worker : {0U, 0xFFFFFFFFU}) {
         hello.known_as = core::WorkerId{worker};
         EXPECT_EQ(std::get<Hello>(*decode_again(hello)).known_as, hello.known_as);
