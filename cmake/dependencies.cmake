@@ -23,6 +23,7 @@ helix_pkg(utf8proc libutf8proc)
 helix_pkg(xxhash libxxhash)
 helix_pkg(tomlplusplus tomlplusplus)
 helix_pkg(sqlite3 sqlite3)  # public domain
+helix_pkg(pq libpq)  # PostgreSQL licence
 helix_pkg(edit libedit)  # BSD-3-Clause
 helix_pkg(curl libcurl)  # curl licence
 add_library(tomlplusplus::tomlplusplus ALIAS tomlplusplus)

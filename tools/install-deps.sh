@@ -10,14 +10,14 @@ set -eu
 
 packages="build-essential cmake ninja-build ccache mold pkg-config python3
 libzmq3-dev libsodium-dev libavahi-core-dev libssl-dev libcurl4-openssl-dev libedit-dev protobuf-compiler libprotobuf-dev libboost-dev nlohmann-json3-dev libcli11-dev
-libspdlog-dev libfmt-dev liblemon-dev libpcre2-dev libutf8proc-dev libsqlite3-dev libxxhash-dev libtomlplusplus-dev
+libspdlog-dev libfmt-dev liblemon-dev libpcre2-dev libutf8proc-dev libsqlite3-dev libpq-dev libxxhash-dev libtomlplusplus-dev
 coinor-libcbc-dev coinor-libcgl-dev coinor-libclp-dev coinor-libosi-dev coinor-libcoinutils-dev libgtest-dev libgmock-dev
 libvulkan-dev libvulkan-volk-dev glslang-tools"
 packing="debhelper patchelf"
 if [ "${1:-}" = "--test" ]; then
     packages="$packages clang libclang-rt-dev clang-format clang-tidy python3-jinja2 nodejs curl iproute2 procps
 mesa-vulkan-drivers vulkan-validationlayers spirv-tools chromium fonts-dejavu-core
-$packing systemd-container mmdebstrap etcd-server"
+$packing systemd-container mmdebstrap etcd-server postgresql"
     # A nodejs from elsewhere brings its own npm and refuses Debian's.
     command -v npm >/dev/null 2>&1 || packages="$packages npm"
 elif [ "${1:-}" = "--package" ]; then

@@ -28,7 +28,7 @@ LICENCES = {
     "libgmp10": "LGPL-3.0+ or GPL-2.0+", "libgnutls30": "LGPL-2.1+", "libgssapi-krb5-2": "MIT", "libhogweed6": "LGPL-3.0+ or GPL-2.0+",
     "libidn2-0": "LGPL-3.0+ or GPL-2.0+", "libk5crypto3": "MIT", "libkeyutils1": "LGPL-2.0+", "libkrb5-3": "MIT", "libkrb5support0": "MIT",
     "liblapack3": "BSD-3-Clause", "libldap-2.5-0": "OLDAP-2.8", "libmd0": "BSD", "libnettle8": "LGPL-3.0+ or GPL-2.0+",
-    "libnghttp2-14": "MIT", "libnorm1": "NRL, BSD", "libopenblas0-pthread": "BSD-3-Clause", "libp11-kit0": "BSD-3-Clause", "libpcre2-8-0": "BSD-3-Clause", "libpgm-5.3-0": "LGPL-2.1",
+    "libnghttp2-14": "MIT", "libnorm1": "NRL, BSD", "libopenblas0-pthread": "BSD-3-Clause", "libp11-kit0": "BSD-3-Clause", "libpcre2-8-0": "BSD-3-Clause", "libpgm-5.3-0": "LGPL-2.1", "libpq5": "PostgreSQL",
     "libprotobuf32": "BSD-3-Clause", "libpsl5": "MIT", "libquadmath0": "LGPL-2.1+", "librtmp1": "LGPL-2.1+", "libsasl2-2": "BSD-4-Clause-UC, MIT",
     "libsodium23": "ISC", "libspdlog1.10": "MIT", "libspdlog1.10-fmt9": "MIT", "libsqlite3-0": "public domain", "libssh2-1": "BSD-3-Clause",
     "libssl3": "Apache-2.0", "libtasn1-6": "LGPL-2.1+", "libtinfo6": "MIT", "libtomlplusplus3": "MIT", "libunistring2": "LGPL-3.0+ or GPL-2.0+",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <thread>
@@ -129,8 +130,10 @@ void allow_files(ApiOptions& options, const std::shared_ptr<Guard>& guard) {
         return is_upload(head) ? std::max(usual, file) : usual;
     };
     options.http.max_body_files_bytes = static_cast<std::size_t>(options.jobs->max_kept_bytes);
-    options.http.body_folder = [is_upload,
-                                folder = options.jobs->folder](const net::HttpRequest& head) {
+    // They are on this machine while they arrive, wherever they are kept.
+    std::string folder = options.jobs->place.folder;
+    if (folder.empty()) folder = std::filesystem::temp_directory_path().string();
+    options.http.body_folder = [is_upload, folder](const net::HttpRequest& head) {
         return is_upload(head) ? folder : std::string();
     };
 }

@@ -17,6 +17,7 @@
 #include "base/time.h"
 #include "base/version.h"
 #include "net/http_server.h"
+#include "store/place.h"
 
 // The OpenAI-compatible HTTP interface in front of the services of its models. What it answers:
 // api/routes.cc.
@@ -38,7 +39,7 @@ struct ExtraPages {
 
 // Files and batches (docs/api.md).
 struct JobOptions {
-    std::string folder;  // where they are kept; made when it is not there
+    store::Place place;  // where they are kept; a folder is made when it is not there
     std::size_t max_file_bytes = std::size_t{200} << 20U;
     std::int64_t max_kept_bytes = std::int64_t{10} << 30U;  // of all files, batches and results
     std::int64_t max_lines = 50'000;                        // of one batch

@@ -19,6 +19,7 @@ constexpr base::Duration kIdle = base::from_seconds(60);
 // How soon it is noticed that the cluster serves, a line may be tried again, or time is up.
 constexpr base::Duration kPoll = base::from_ms(200);
 constexpr base::Duration kAfterFailure = base::from_seconds(1);
+constexpr base::Duration kTellTroubleEvery = base::from_seconds(30);
 constexpr base::Duration kFirstRetry = base::from_ms(500);
 constexpr base::Duration kLastRetry = base::from_seconds(32);
 // A server error that comes this often becomes the line's answer. Only what happened while the
@@ -86,9 +87,22 @@ void BatchRunner::keep(const LineKey& key, const store::BatchLine& line, int sta
 base::Duration BatchRunner::advance() {
     pause_ = kIdle;
     const Status status = try_advance();
-    if (status.ok()) return pause_;
-    LOG_ERROR("batches: {}", status.error().message);
-    return kAfterFailure;
+    tell(status);
+    return status.ok() ? pause_ : kAfterFailure;
+}
+
+// Trouble that stays is said now and then, and when it is over.
+void BatchRunner::tell(const Status& status) {
+    if (status.ok()) {
+        if (!trouble_.empty()) LOG_INFO("batches go on");
+        trouble_.clear();
+        return;
+    }
+    const std::string& message = status.error().message;
+    if (message == trouble_ && world_.now() - told_trouble_ < kTellTroubleEvery) return;
+    LOG_ERROR("batches: {}", message);
+    trouble_ = message;
+    told_trouble_ = world_.now();
 }
 
 Status BatchRunner::try_advance() {

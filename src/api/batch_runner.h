@@ -100,6 +100,7 @@ class BatchRunner {
     void keep(const LineKey& key, const store::BatchLine& line, int status,
               std::string_view request_id, std::string_view body);
     void wake_in(base::Duration time);
+    void tell(const base::Status& status);
 
     store::JobStore& store_;
     LineWorld& world_;
@@ -111,6 +112,8 @@ class BatchRunner {
     std::vector<store::LineResult> results_;  // to be committed
     std::vector<store::LineOfBatch> aside_;   // lines that were put back; to be committed, too
     base::Duration pause_;
+    std::string trouble_;  // that was said; "" = all is well
+    base::TimePoint told_trouble_;
 };
 
 }  // namespace helix::api

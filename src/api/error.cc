@@ -78,7 +78,23 @@ ApiError from_error(const base::Error& error) {
     return internal_error();
 }
 
+constexpr std::int32_t kDatabaseAgainAfter = 5;  // seconds
+
 ApiError from_store(const base::Error& error) {
+    // Where the database is is nothing for clients.
+    if (error.code == base::Errc::unavailable) {
+        LOG_DEBUG("{}", error.message);
+        return unavailable(
+            "Files, batches and kept responses cannot be had now: the database that they are in "
+            "does not answer.",
+            kDatabaseAgainAfter);
+    }
+    if (error.code == base::Errc::denied) {
+        LOG_DEBUG("{}", error.message);
+        return unavailable(
+            "Files, batches and kept responses are with another coordinator, which has taken over.",
+            kDatabaseAgainAfter);
+    }
     if (error.code != base::Errc::internal) return from_error(error);
     LOG_ERROR("{}", error.message);
     return {500, error.message, "server_error", "", "damaged", 0};

@@ -35,7 +35,8 @@ ApiError kills_server_error();
 bool kills_workers(std::string_view error_body);  // one of these two
 ApiError from_error(const base::Error& error);
 // The same for what the store says about a file's contents. If they are damaged it names them by
-// the id that the client knows, and the client is told.
+// the id that the client knows, and the client is told. While the database is away, or another
+// coordinator has taken it over, the status is 503.
 ApiError from_store(const base::Error& error);
 ApiError from_rejection(const core::RejectRequest& rejection);
 // The error for what the HTTP server itself refuses.

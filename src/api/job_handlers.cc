@@ -31,7 +31,7 @@ constexpr std::int64_t kMostBatches = 100;
 constexpr std::int64_t kMostFiles = 10'000;
 
 net::HttpResponse refusal(const base::Error& error) {
-    return error_response(from_error(error));
+    return error_response(from_store(error));
 }
 
 // ---- what clients see
@@ -275,7 +275,8 @@ Terms terms_of(const ApiContext& context) {
 
 ApiError jobs_off() {
     return {404,
-            "This server keeps no files and runs no batches: it was started without --state-dir.",
+            "This server keeps no files and runs no batches: it was started without --state-dir "
+            "or --state.",
             "invalid_request_error",
             "",
             "no_state_dir",

@@ -29,6 +29,7 @@ namespace helix::api {
 namespace {
 
 constexpr base::Duration kCountEvery = base::from_ms(250);
+constexpr base::Duration kKeepAgainAfter = base::from_seconds(1);
 
 struct Download;
 
@@ -151,6 +152,7 @@ void Jobs::Impl::work() {
         }
         if (last) break;
         pause = runner.advance();
+        if (!responses->flush()) pause = std::min(pause, kKeepAgainAfter);
         uncounted = uncounted || pause < kCountEvery;  // more is being done
         count();
         if (uncounted) pause = std::min(pause, kCountEvery);
@@ -167,6 +169,8 @@ void Jobs::Impl::count() {
     counted = now();
     auto counts = store->counts();
     if (!counts.ok()) {
+        // The runner says so when the database is away.
+        if (counts.error().code == base::Errc::unavailable) return;
         LOG_WARN("batches: {}", counts.error().message);
         return;
     }
@@ -237,8 +241,8 @@ void Jobs::Impl::abandon(const LineKey& key) {
 }
 
 base::Result<std::unique_ptr<Jobs>> Jobs::open(ApiContext& context, JobOptions options) {
-    TRY(auto store, store::JobStore::open(options.folder));
-    TRY(auto kept, KeptResponses::open(options.folder));
+    TRY(auto store, store::JobStore::open(options.place));
+    TRY(auto kept, KeptResponses::open(options.place));
     return std::unique_ptr<Jobs>(
         new Jobs(std::make_unique<Impl>(context, options, std::move(store), std::move(kept))));
 }

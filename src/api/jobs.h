@@ -36,7 +36,7 @@ class Jobs {
     void download(const std::shared_ptr<net::HttpExchange>& exchange, const std::string& file);
     // Runs task soon on the thread of the store; not after stop(). Any thread.
     void later(std::function<void()> task);
-    // The answers of /v1/responses that are kept, in the same folder.
+    // The answers of /v1/responses that are kept, in the same place.
     KeptResponses& responses();
     // Gives the lines under way back to the service; they are run again after the next start. To be
     // called on another thread than the HTTP server's, which must still run.

@@ -30,6 +30,7 @@
 #include "cli/serve_pages.h"
 #include "cli/served_info.h"
 #include "cli/size_option.h"
+#include "cli/state_option.h"
 #include "core/routing/router_catalogue.h"
 #include "model/info.h"
 #include "model/weight_source.h"
@@ -75,7 +76,7 @@ struct ServeArguments {
     int max_waiting = 1024;
     std::int64_t max_waiting_tokens = core::CoordinatorConfig().max_waiting_tokens;
     std::string speculate;
-    std::string state_dir;
+    StateArguments state;
     LeaderArguments leader;
     double rejoin_wait_s = 5;
     double lost_after_s = 2;
@@ -248,7 +249,6 @@ base::Result<node::CoordinatorOptions> coordinator_options(
     if (a.handovers < 1) return base::invalid("--handovers: expected at least 1");
     options.core.migration.handovers_per_worker = a.handovers;
     TRY_VOID(fill_cluster_address(a, http, options));
-    options.state_dir = a.state_dir;
     TRY(options.core.rejoin_wait, parse_wait("--rejoin-wait", a.rejoin_wait_s));
     TRY(options.core.unserved_timeout, parse_wait("--worker-wait", a.worker_wait_s));
     TRY_VOID(fill_lost_after(a.lost_after_s, options.transport));
@@ -263,11 +263,12 @@ base::Result<node::CoordinatorOptions> coordinator_options(
     return options;
 }
 
-base::Result<std::optional<api::JobOptions>> job_options(const ServeArguments& a) {
-    if (a.state_dir.empty()) return std::optional<api::JobOptions>();
+base::Result<std::optional<api::JobOptions>> job_options(const ServeArguments& a,
+                                                         const store::Place& state) {
+    if (state.empty()) return std::optional<api::JobOptions>();
     if (a.batch_lines < 1) return base::invalid("--batch-lines: expected at least 1");
     api::JobOptions jobs;
-    jobs.folder = a.state_dir;
+    jobs.place = state;
     jobs.max_in_flight = a.batch_lines;
     TRY(const std::int64_t limit, parse_size("--file-limit", a.file_limit));
     jobs.max_file_bytes = static_cast<std::size_t>(limit);
@@ -399,8 +400,12 @@ base::Status serve(const ServeArguments& a) {
     TRY(const Led led, lead(a.leader, a.http.listen));
     if (led.stopped) return base::Ok{};
     options.term = led.term;
+    TRY(const State state, take_state(a.state, led.term));
+    if (state.stopped) return base::Ok{};
+    if (!state.place.postgres.empty()) options.term = state.place.term;
+    options.state = state.place;
     TRY(const auto coordinator, node::CoordinatorServer::start(std::move(options)));
-    TRY(with_pages.jobs, job_options(a));
+    TRY(with_pages.jobs, job_options(a, state.place));
     with_pages.pages = extra_pages(*coordinator, served.model.spec, joining);
     const api::ModelInfo info = model_info(a, served);
     api::ModelRegistry models;
@@ -520,10 +525,6 @@ void add_cache_options(CLI::App& command, ServeArguments& a) {
 
 void add_failure_options(CLI::App& command, ServeArguments& a) {
     const OptionHeading heading(command, "Failures");
-    command.add_option("--state-dir", a.state_dir,
-                       "a folder for what survives any crash: uploaded files, batches, and the "
-                       "placement, which the next start takes up; made when it is not there "
-                       "[/v1/files and /v1/batches are off]");
     command
         .add_option("--rejoin-wait", a.rejoin_wait_s,
                     "seconds that a start with a known placement waits for its workers, from the "
@@ -575,6 +576,7 @@ void add_serve(App& app) {
     add_answer_options(*command, a);
     add_cache_options(*command, a);
     add_backend_options(*command, a.backend);
+    add_state_options(*command, a.state);
     add_failure_options(*command, a);
     add_leader_options(*command, a.leader);
     add_lost_after(*command, a.lost_after_s);
@@ -594,7 +596,8 @@ void add_serve(App& app) {
         "  helix serve --model llama.gguf --device all\n"
         "  helix serve --model llama.gguf --no-worker --min-workers 3\n"
         "  helix serve --model llama.gguf --state-dir ~/.helix/state --rejoin-wait 10\n"
-        "  helix serve --model llama.gguf --no-worker --leader etcd://127.0.0.1:2379\n\n"
+        "  helix serve --model llama.gguf --no-worker --leader etcd://127.0.0.1:2379 \\\n"
+        "              --state postgres://helix@127.0.0.1:5432/helix\n\n"
         "Then: curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' "
         "\\\n"
         "        -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'");

@@ -76,8 +76,8 @@ CoordinatorServer::CoordinatorServer(CoordinatorOptions options,
 Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(CoordinatorOptions options) {
     TRY_VOID(net::check_key_needed(options.listen_host, options.key.has_value(), options.insecure));
     std::unique_ptr<PlacementKeeper> keeper;
-    if (!options.state_dir.empty()) {
-        TRY(keeper, PlacementKeeper::open(options.state_dir, options.model));
+    if (!options.state.empty()) {
+        TRY(keeper, PlacementKeeper::open(options.state, options.model));
     }
     std::unique_ptr<CoordinatorServer> server(
         new CoordinatorServer(std::move(options), std::move(keeper)));

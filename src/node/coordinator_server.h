@@ -25,6 +25,7 @@
 #include "node/weight_server.h"
 #include "node/worker_options.h"
 #include "node/worker_roster.h"
+#include "store/place.h"
 
 namespace helix::node {
 
@@ -37,10 +38,10 @@ struct CoordinatorOptions {
     bool insecure = false;
     PlanFunction planner;                      // empty = planner_for(model)
     std::vector<std::string> planned_workers;  // names that planner cannot do without
-    // The folder where the placement in force and the drains are kept for the next start; empty =
-    // they are not kept. The next start takes up the placement unless planner is given, and the
+    // Where the placement in force and the drains are kept for the next start; empty = they are not
+    // kept. The next start takes up the placement unless planner is given, and the
     // drains but for those of planned_workers.
-    std::string state_dir;
+    store::Place state;
     std::unique_ptr<DraftModel> draft_model;   // asked when core.speculation.draft_tokens > 0
     std::vector<WorkerOptions> local_workers;  // that this process is, too
     net::TransportOptions transport;
@@ -209,7 +210,7 @@ class CoordinatorServer final : public api::Service {
     GatewayRoster gateways_;
     std::map<std::string, std::string> gone_gateways_;  // reasons, by connection
 
-    std::unique_ptr<PlacementKeeper> keeper_;  // null without a state_dir
+    std::unique_ptr<PlacementKeeper> keeper_;  // null without a state
     core::Coordinator core_;
     std::uint64_t kept_epoch_ = 0;
     std::vector<core::RememberedDrain> kept_drains_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <utility>
 
@@ -54,10 +55,13 @@ Result<core::RememberedPlacement> from_record(const store::PlacementRecord& reco
 
 }  // namespace
 
-Result<std::unique_ptr<PlacementKeeper>> PlacementKeeper::open(const std::string& folder,
+Result<std::unique_ptr<PlacementKeeper>> PlacementKeeper::open(const store::Place& place,
                                                                const ServedModel& model) {
-    auto store = store::PlacementStore::open(folder);
-    if (!store.ok() && store.error().code == base::Errc::unavailable) return store.error();
+    auto store = store::PlacementStore::open(place);
+    if (!store.ok() && (store.error().code == base::Errc::unavailable ||
+                        store.error().code == base::Errc::denied)) {
+        return store.error();
+    }
     std::unique_ptr<PlacementKeeper> keeper;
     if (store.ok()) {
         keeper.reset(new PlacementKeeper(std::move(*store), fingerprint(model)));
@@ -135,22 +139,43 @@ void PlacementKeeper::keep_drains(const std::vector<core::RememberedDrain>& drai
     changed_.notify_all();
 }
 
+// False: the database is away, and the record is still to be written.
+template <typename Record>
+bool PlacementKeeper::save(const char* what, std::optional<Record>& record,
+                           base::Status (store::PlacementStore::*write)(const Record&) const) {
+    if (!record) return true;
+    const base::Status written = (store_.get()->*write)(*record);
+    if (!written.ok() && written.error().code == base::Errc::unavailable) return false;
+    if (!written.ok()) LOG_WARN("{} not kept: {}", what, written.error().message);
+    record.reset();
+    return true;
+}
+
 void PlacementKeeper::work() {
+    constexpr std::chrono::seconds kAgainAfter{1};
+    std::optional<store::PlacementRecord> placement;
+    std::optional<std::vector<store::DrainRecord>> drains;
+    bool told = false;
     std::unique_lock lock(mutex_);
     while (true) {
-        changed_.wait(lock, [this] { return stopping_ || to_write_ || drains_to_write_; });
-        if (!to_write_ && !drains_to_write_) return;
-        const auto placement = std::exchange(to_write_, std::nullopt);
-        const auto drains = std::exchange(drains_to_write_, std::nullopt);
+        const auto wanted = [this] { return stopping_ || to_write_ || drains_to_write_; };
+        if (placement || drains) {
+            changed_.wait_for(lock, kAgainAfter, wanted);
+        } else {
+            changed_.wait(lock, wanted);
+        }
+        const bool last = stopping_;
+        if (to_write_) placement = std::exchange(to_write_, std::nullopt);
+        if (drains_to_write_) drains = std::exchange(drains_to_write_, std::nullopt);
         lock.unlock();
-        if (placement) {
-            const base::Status written = store_->save(*placement);
-            if (!written.ok()) LOG_WARN("the placement is not kept: {}", written.error().message);
+        const bool there = save("the placement is", placement, &store::PlacementStore::save) &&
+                           save("the drains are", drains, &store::PlacementStore::save_drains);
+        if (!there && (!told || last)) {
+            LOG_WARN("placement and drains are not kept: {} is away{}", store_->path(),
+                     last ? "" : ", and is tried again");
         }
-        if (drains) {
-            const base::Status written = store_->save_drains(*drains);
-            if (!written.ok()) LOG_WARN("the drains are not kept: {}", written.error().message);
-        }
+        told = !there;
+        if (last) return;
         lock.lock();
     }
 }

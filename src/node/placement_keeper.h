@@ -15,16 +15,17 @@
 
 namespace helix::node {
 
-// Keeps the placement in force, and who is drained, in the coordinator's state folder, so that the
+// Keeps the placement in force, and who is drained, in the coordinator's state, so that the
 // next coordinator takes them up. It writes on a thread of its own, so that no disk holds anybody
 // up.
 class PlacementKeeper {
   public:
-    // The only error is unavailable: another process has the folder. A file that cannot be used is
-    // left as it is, with a warning that names it; then nothing is remembered.
-    static base::Result<std::unique_ptr<PlacementKeeper>> open(const std::string& folder,
+    // Errors: another process has the folder, or the database is away (unavailable), or with
+    // another coordinator (denied). A file that cannot be used is left as it is, with a warning
+    // that names it; then nothing is remembered.
+    static base::Result<std::unique_ptr<PlacementKeeper>> open(const store::Place& place,
                                                                const ServedModel& model);
-    ~PlacementKeeper();  // what was to be kept is written first
+    ~PlacementKeeper();  // what was to be kept is written first, if the database is there
     PlacementKeeper(const PlacementKeeper&) = delete;
     PlacementKeeper& operator=(const PlacementKeeper&) = delete;
 
@@ -42,6 +43,9 @@ class PlacementKeeper {
     void read(std::int32_t n_layers);
     void read_drains();
     void work();
+    template <typename Record>
+    bool save(const char* what, std::optional<Record>& record,
+              base::Status (store::PlacementStore::*write)(const Record&) const);
 
     std::unique_ptr<store::PlacementStore> store_;  // null: it cannot be used
     std::string model_;                             // fingerprint

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <nlohmann/json.hpp>
+
 #include "base/check.h"
 #include "store/job_store.h"
+#include "store/value_hash.h"
 
 namespace helix::store {
 
@@ -16,8 +20,7 @@ namespace {
 
 constexpr const char* kBatchColumns =
     "id, input_file, endpoint, completion_window, metadata, model, errors, status, output_file, "
-    "error_file, expires_at, total, completed, failed, at0, at1, at2, at3, at4, at5, at6, at7, "
-    "json_valid(metadata), errors='' OR json_valid(errors)";
+    "error_file, expires_at, total, completed, failed, at0, at1, at2, at3, at4, at5, at6, at7";
 
 Error damaged_batch(std::string_view id, const std::string& how) {
     return {Errc::internal, fmt::format("The stored batch '{}' is damaged: {}.", id, how)};
@@ -46,10 +49,11 @@ Result<BatchRecord> batch_of(const Statement& row) {
     for (std::size_t i = 0; i < kBatchStatuses; ++i) {
         batch.at[i] = row.integer_at(14 + static_cast<int>(i));
     }
-    constexpr int kAfterTimes = 14 + static_cast<int>(kBatchStatuses);
-    if (row.integer_at(kAfterTimes) != 1) return damaged_batch(batch.id, "its metadata is no JSON");
-    if (row.integer_at(kAfterTimes + 1) != 1)
+    const auto is_json = [](const std::string& text) { return nlohmann::json::accept(text); };
+    if (!is_json(batch.metadata)) return damaged_batch(batch.id, "its metadata is no JSON");
+    if (!batch.errors.empty() && !is_json(batch.errors)) {
         return damaged_batch(batch.id, "its errors are no JSON");
+    }
     return batch;
 }
 
@@ -76,11 +80,13 @@ int number_of(BatchStatus status) {
 Result<BatchRecord> JobStore::add_batch(const NewBatch& batch, std::int64_t now) {
     TRY_VOID(file(batch.input_file));
     TRY(const std::string id, new_id("batch_"));
+    TRY(Transaction transaction, Transaction::begin(*db_));
     TRY(Statement insert,
         db_->prepare("INSERT INTO batches(id, input_file, endpoint, completion_window, metadata, "
                      "status, expires_at, at0) VALUES(?, ?, ?, ?, ?, 0, ?, ?)"));
     insert.text(id).text(batch.input_file).text(batch.endpoint).text(batch.window);
     TRY_VOID(insert.text(batch.metadata).integer(batch.expires_at).integer(now).run());
+    TRY_VOID(transaction.commit());
     return this->batch(id);
 }
 
@@ -126,7 +132,8 @@ Status JobStore::set_status(std::string_view id, BatchStatus from, BatchStatus t
         db_->prepare(fmt::format("UPDATE batches SET status={0}, at{0}=? WHERE id=? AND status={1}",
                                  number_of(to), number_of(from))));
     TRY_VOID(update.integer(now).text(id).run());
-    if (db_->changed() == 1) return base::Ok{};
+    TRY(const std::int64_t changed, db_->changed());
+    if (changed == 1) return base::Ok{};
     TRY(const BatchRecord found, batch(id));
     return base::invalid(fmt::format("Batch '{}' is {}: it cannot become {}.", id,
                                      to_string(found.status), to_string(to)));
@@ -161,13 +168,17 @@ Status JobStore::fail_batch(std::string_view id, std::string_view errors, std::i
 Result<BatchRecord> JobStore::cancel_batch(std::string_view id, std::int64_t now) {
     TRY(const BatchRecord found, batch(id));
     const bool fresh = found.status == BatchStatus::validating;
+    TRY(Transaction transaction, Transaction::begin(*db_));
     TRY_VOID(set_status(id, fresh ? BatchStatus::validating : BatchStatus::in_progress,
                         BatchStatus::cancelling, now));
+    TRY_VOID(transaction.commit());
     return batch(id);
 }
 
 Status JobStore::finalize_batch(std::string_view id, std::int64_t now) {
-    return set_status(id, BatchStatus::in_progress, BatchStatus::finalizing, now);
+    TRY(Transaction transaction, Transaction::begin(*db_));
+    TRY_VOID(set_status(id, BatchStatus::in_progress, BatchStatus::finalizing, now));
+    return transaction.commit();
 }
 
 Status JobStore::close_batch(std::string_view id, BatchStatus status, std::int64_t now) {
@@ -194,7 +205,7 @@ Result<std::vector<BatchLine>> JobStore::open_lines(std::string_view batch, std:
                                                     std::int64_t limit) const {
     TRY(const std::int64_t number, batch_number(batch));
     TRY(Statement select,
-        db_->prepare("SELECT line, custom_id, offset, bytes, (SELECT deaths FROM runs WHERE "
+        db_->prepare("SELECT line, custom_id, \"offset\", bytes, (SELECT deaths FROM runs WHERE "
                      "runs.batch=lines.batch AND runs.line=lines.line) FROM lines "
                      "WHERE batch=? AND line>? AND NOT EXISTS(SELECT 1 FROM results WHERE "
                      "results.batch=lines.batch AND "
@@ -234,12 +245,15 @@ Status JobStore::put_aside(const std::vector<LineOfBatch>& lines) {
 }
 
 Status JobStore::put_all_aside() {
-    return db_->execute("UPDATE runs SET under_way=0 WHERE under_way=1");
+    TRY(Transaction transaction, Transaction::begin(*db_));
+    TRY_VOID(db_->execute("UPDATE runs SET under_way=0 WHERE under_way=1"));
+    return transaction.commit();
 }
 
 Result<JobCounts> JobStore::counts() const {
-    TRY(Statement select, db_->prepare("SELECT status, count(*), sum(completed), sum(failed), "
-                                       "sum(total) FROM batches GROUP BY status"));
+    TRY(Statement select,
+        db_->prepare("SELECT status, count(*), CAST(sum(completed) AS INTEGER), CAST(sum(failed) "
+                     "AS INTEGER), CAST(sum(total) AS INTEGER) FROM batches GROUP BY status"));
     JobCounts counts;
     while (true) {
         TRY(const bool row, select.step());
@@ -256,33 +270,61 @@ Result<JobCounts> JobStore::counts() const {
 }
 
 Result<std::int64_t> JobStore::bytes_kept() const {
-    TRY(Statement select,
-        db_->prepare("SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, "
-                     "pragma_freelist_count, pragma_page_size"));
-    TRY_VOID(select.step());
-    return select.integer_at(0);
+    TRY(const std::optional<std::int64_t> taken, db_->bytes_taken());
+    if (taken.has_value()) return *taken;
+    // Results of batches that are over are in the sizes of their result files.
+    return db_->number(
+        "SELECT CAST((SELECT coalesce(sum(bytes), 0) FROM files) + (SELECT coalesce(sum(length("
+        "text)), 0) FROM results WHERE batch IN (SELECT seq FROM batches WHERE status IN "
+        "(0, 2, 3, 6))) AS INTEGER)");
+}
+
+std::string JobStore::hash_of_result(std::int64_t batch, std::int64_t line, std::int64_t outcome,
+                                     std::string_view text) {
+    return ValueHash().number(batch).number(line).number(outcome).text(text).bytes();
+}
+
+// The number of a batch whose lines may have results now; none otherwise.
+Result<std::optional<std::int64_t>> JobStore::number_of_running(std::string_view id) const {
+    TRY(Statement select, db_->prepare("SELECT seq FROM batches WHERE id=? AND status IN (2, 6)"));
+    TRY(const bool found, select.text(id).step());
+    return found ? std::optional(select.integer_at(0)) : std::nullopt;
 }
 
 Result<std::int64_t> JobStore::add_results(const std::vector<LineResult>& results) {
     TRY(Transaction transaction, Transaction::begin(*db_));
     TRY(Statement insert,
-        db_->prepare(
-            "INSERT INTO results(batch, line, outcome, text, hash) SELECT seq, ?1, ?2, ?3, "
-            "helix_hash(seq, ?1, ?2, ?3) FROM batches WHERE id=?4 AND status IN (2, 6) ON "
-            "CONFLICT(batch, line) DO NOTHING"));
-    TRY(Statement count, db_->prepare("UPDATE batches SET completed=completed+(?=0), "
-                                      "failed=failed+(?=1) WHERE id=?"));
-    TRY(Statement ended, db_->prepare("DELETE FROM runs WHERE batch=(SELECT seq FROM batches WHERE "
-                                      "id=?) AND line=?"));
+        db_->prepare("INSERT INTO results(batch, line, outcome, text, hash) "
+                     "VALUES(?, ?, ?, ?, ?) ON CONFLICT(batch, line) DO NOTHING"));
+    TRY(Statement ended, db_->prepare("DELETE FROM runs WHERE batch=? AND line=?"));
+    std::map<std::string_view, std::optional<std::int64_t>> numbers;
+    struct Added {
+        std::int64_t completed = 0;
+        std::int64_t failed = 0;
+    };
+    std::map<std::int64_t, Added> added;
     std::int64_t kept = 0;
     for (const LineResult& result : results) {
+        if (!numbers.contains(result.batch)) {
+            TRY(numbers[result.batch], number_of_running(result.batch));
+        }
+        const std::optional<std::int64_t> number = numbers[result.batch];
+        if (!number.has_value()) continue;
         const int outcome = static_cast<int>(result.outcome);
-        insert.integer(result.line).integer(outcome).text(result.text).text(result.batch);
+        const std::string hash = hash_of_result(*number, result.line, outcome, result.text);
+        insert.integer(*number).integer(result.line).integer(outcome).text(result.text).blob(hash);
         TRY_VOID(insert.run());
-        if (db_->changed() == 0) continue;
+        TRY(const std::int64_t inserted, db_->changed());
+        if (inserted == 0) continue;
         ++kept;
-        TRY_VOID(ended.text(result.batch).integer(result.line).run());
-        TRY_VOID(count.integer(outcome).integer(outcome).text(result.batch).run());
+        TRY_VOID(ended.integer(*number).integer(result.line).run());
+        added[*number].completed += result.outcome == Outcome::completed ? 1 : 0;
+        added[*number].failed += result.outcome == Outcome::failed ? 1 : 0;
+    }
+    TRY(Statement count,
+        db_->prepare("UPDATE batches SET completed=completed+?, failed=failed+? WHERE seq=?"));
+    for (const auto& [number, sums] : added) {
+        TRY_VOID(count.integer(sums.completed).integer(sums.failed).integer(number).run());
     }
     TRY_VOID(transaction.commit());
     return kept;

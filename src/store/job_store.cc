@@ -1,10 +1,12 @@
 #include "store/job_store.h"
 
+#include <unistd.h>
+
 #include <array>
-#include <filesystem>
+#include <span>
 #include <string>
 
-#include "base/file.h"
+#include "base/hex.h"
 #include "store/schema.h"
 
 namespace helix::store {
@@ -35,7 +37,7 @@ CREATE TABLE pieces(
     file INTEGER NOT NULL REFERENCES files(seq) ON DELETE CASCADE,
     piece INTEGER NOT NULL,
     data BLOB NOT NULL,
-    hash BLOB NOT NULL,  -- helix_hash(file, piece, data)
+    hash BLOB NOT NULL,  -- ValueHash of file, piece, data
     PRIMARY KEY(file, piece));
 CREATE TABLE batches(
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -62,7 +64,7 @@ CREATE TABLE lines(
     batch INTEGER NOT NULL REFERENCES batches(seq) ON DELETE CASCADE,
     line INTEGER NOT NULL,
     custom_id TEXT NOT NULL,
-    offset INTEGER NOT NULL,
+    "offset" INTEGER NOT NULL,
     bytes INTEGER NOT NULL,
     PRIMARY KEY(batch, line),
     UNIQUE(batch, custom_id)) WITHOUT ROWID;
@@ -71,7 +73,7 @@ CREATE TABLE results(
     line INTEGER NOT NULL,
     outcome INTEGER NOT NULL,
     text TEXT NOT NULL,
-    hash BLOB NOT NULL,  -- helix_hash(batch, line, outcome, text)
+    hash BLOB NOT NULL,  -- ValueHash of batch, line, outcome, text
     PRIMARY KEY(batch, line),
     FOREIGN KEY(batch, line) REFERENCES lines(batch, line) ON DELETE CASCADE);
 )";
@@ -109,10 +111,8 @@ bool is_over(BatchStatus status) {
            status == BatchStatus::expired || status == BatchStatus::cancelled;
 }
 
-Result<std::unique_ptr<JobStore>> JobStore::open(const std::string& folder) {
-    // What users write is only for the owner to read.
-    TRY_VOID(base::make_private_folder(folder));
-    TRY(auto database, Database::open((std::filesystem::path(folder) / "helix.db").string()));
+Result<std::unique_ptr<JobStore>> JobStore::open(const Place& place) {
+    TRY(auto database, Database::open(place, "helix.db"));
     std::unique_ptr<JobStore> store(new JobStore(std::move(database)));
     const std::string tables = std::string(kFirstTables) + kRunsTable;
     const std::string second = std::string(kAddHashes) + kRunsTable;
@@ -120,16 +120,19 @@ Result<std::unique_ptr<JobStore>> JobStore::open(const std::string& folder) {
     TRY_VOID(prepare_schema(*store->db_,
                             {kJobsApplicationId, kSchemaVersion, tables.c_str(), upgrades}));
     // Lines that are still under way were so when the last process that had the file died.
+    TRY(Transaction transaction, Transaction::begin(*store->db_));
     TRY_VOID(store->db_->execute("UPDATE runs SET deaths=deaths+1, under_way=0 WHERE under_way=1"));
+    TRY_VOID(transaction.commit());
     return store;
 }
 
-// From the random source of SQLite itself; 96 bits do not come twice.
-Result<std::string> JobStore::new_id(std::string_view prefix) const {
-    TRY(Statement statement, db_->prepare("SELECT lower(hex(randomblob(12)))"));
-    TRY(const bool row, statement.step());
-    if (!row) return Error{Errc::internal, db_->path() + ": gave no random id"};
-    return std::string(prefix) + statement.text_at(0);
+// From the system's random source; 96 bits do not come twice.
+Result<std::string> JobStore::new_id(std::string_view prefix) {
+    std::array<std::byte, 12> random = {};
+    if (::getentropy(random.data(), random.size()) != 0) {
+        return Error{Errc::internal, "the system gave no random bytes"};
+    }
+    return std::string(prefix) + base::to_hex(random);
 }
 
 }  // namespace helix::store

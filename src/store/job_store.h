@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "store/database.h"
 
-// Files and batches (OpenAI's terms), kept in one SQLite database. Contents are in the database, in
+// Files and batches (OpenAI's terms), kept in one database. Contents are in the database, in
 // pieces, so that one commit decides about a file and all that is said of it, and no crash leaves
 // one without the other. The two result files of a batch are views of its lines' results; they are
 // never written a second time.
@@ -128,10 +128,10 @@ struct JobCounts {
 // help.
 class JobStore {
   public:
-    // Opens the database in the folder; both are made, for their owner only, when they are not
-    // there. Errors: another process has it (unavailable), it is none of ours, or it is of a newer
-    // version (invalid).
-    static base::Result<std::unique_ptr<JobStore>> open(const std::string& folder);
+    // Opens helix.db in the folder, or what is shared; all is made, for its owner only, when it is
+    // not there. Errors: another process has it, or it is away (unavailable), another coordinator
+    // has taken over (denied), it is none of ours, or it is of a newer version (invalid).
+    static base::Result<std::unique_ptr<JobStore>> open(const Place& place);
 
     // ---- files; not_found names the id
     base::Result<FileRecord> add_file(std::string_view name, std::string_view purpose,
@@ -177,7 +177,8 @@ class JobStore {
     base::Result<std::vector<BatchLine>> open_lines(std::string_view batch, std::int64_t after,
                                                     std::int64_t limit) const;
     base::Result<JobCounts> counts() const;
-    // What all that is kept takes on disk; what was deleted does not count.
+    // What all that is kept takes on disk, or how long it is where that cannot be said; what was
+    // deleted does not count.
     base::Result<std::int64_t> bytes_kept() const;
     // Notes that these lines are under way until they have a result or are put aside. If this
     // process dies before, that counts against each of them (BatchLine::deaths).
@@ -191,7 +192,7 @@ class JobStore {
 
   private:
     explicit JobStore(std::unique_ptr<Database> database) : db_(std::move(database)) {}
-    base::Result<std::string> new_id(std::string_view prefix) const;
+    static base::Result<std::string> new_id(std::string_view prefix);
     base::Result<std::int64_t> batch_number(std::string_view id) const;
     base::Status set_status(std::string_view id, BatchStatus from, BatchStatus to,
                             std::int64_t now) const;
@@ -208,6 +209,9 @@ class JobStore {
     base::Result<ContentOf> content_of(std::string_view id) const;
     base::Result<std::string> read_results(std::string_view id, std::int64_t batch, bool errors,
                                            ContentPlace& place, std::int64_t bytes) const;
+    static std::string hash_of_result(std::int64_t batch, std::int64_t line, std::int64_t outcome,
+                                      std::string_view text);
+    base::Result<std::optional<std::int64_t>> number_of_running(std::string_view id) const;
     base::Status free_removed_files() const;
     base::Status set_under_way(const std::vector<LineOfBatch>& lines, bool under_way);
 

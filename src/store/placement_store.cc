@@ -1,10 +1,8 @@
 #include "store/placement_store.h"
 
 #include <array>
-#include <filesystem>
 #include <string_view>
 
-#include "base/file.h"
 #include "store/schema.h"
 
 namespace helix::store {
@@ -16,7 +14,7 @@ namespace {
 
 constexpr const char* kTables = R"(
 CREATE TABLE placement(
-    only INTEGER PRIMARY KEY CHECK(only = 1),
+    "only" INTEGER PRIMARY KEY CHECK("only" = 1),
     model TEXT NOT NULL);
 CREATE TABLE holders(
     seq INTEGER PRIMARY KEY,
@@ -44,22 +42,12 @@ CREATE TABLE drains(
 constexpr std::int64_t kPlacementsApplicationId = 0x486c6970;  // "Hlip", in the file's header
 constexpr Schema kPlacement = {kPlacementsApplicationId, 2, kTables, kUpgrades};
 
-// Checks the whole file: a damaged page may lie where nobody looks until it is too late.
-Status check_whole(const Database& database) {
-    TRY(Statement statement, database.prepare("PRAGMA quick_check(1)"));
-    TRY(const bool row, statement.step());
-    if (row && statement.text_at(0) == "ok") return base::Ok{};
-    return base::invalid(database.path() + ": is damaged: " +
-                         (row ? statement.text_at(0) : std::string("it cannot be checked")));
-}
-
 }  // namespace
 
-Result<std::unique_ptr<PlacementStore>> PlacementStore::open(const std::string& folder) {
-    // What users write is only for the owner to read.
-    TRY_VOID(base::make_private_folder(folder));
-    TRY(auto database, Database::open((std::filesystem::path(folder) / "placement.db").string()));
-    TRY_VOID(check_whole(*database));
+Result<std::unique_ptr<PlacementStore>> PlacementStore::open(const Place& place) {
+    TRY(auto database, Database::open(place, "placement.db"));
+    // A damaged page may lie where nobody looks until it is too late.
+    TRY_VOID(database->check_whole());
     TRY_VOID(prepare_schema(*database, kPlacement));
     return std::unique_ptr<PlacementStore>(new PlacementStore(std::move(database)));
 }
@@ -94,17 +82,20 @@ Status PlacementStore::save(const PlacementRecord& placement) const {
     {
         TRY(Statement model, db_->prepare("INSERT INTO placement VALUES(1, ?)"));
         TRY_VOID(model.text(placement.model).run());
-        TRY(Statement holder, db_->prepare("INSERT INTO holders VALUES(NULL, ?, ?, ?, ?)"));
+        std::int64_t seq = 0;
+        TRY(Statement holder, db_->prepare("INSERT INTO holders VALUES(?, ?, ?, ?, ?)"));
         for (const PlacementRecord::Holder& one : placement.holders) {
-            TRY_VOID(holder.text(one.worker)
+            TRY_VOID(holder.integer(++seq)
+                         .text(one.worker)
                          .integer(one.begin)
                          .integer(one.end)
                          .integer(one.memory_bytes)
                          .run());
         }
-        TRY(Statement flow, db_->prepare("INSERT INTO flows VALUES(NULL, ?, ?, ?)"));
+        TRY(Statement flow, db_->prepare("INSERT INTO flows VALUES(?, ?, ?, ?)"));
         for (const PlacementRecord::Flow& one : placement.flows) {
-            TRY_VOID(flow.text(one.from).text(one.to).real(one.tokens_per_s).run());
+            flow.integer(++seq).text(one.from).text(one.to).real(one.tokens_per_s);
+            TRY_VOID(flow.run());
         }
     }
     return transaction.commit();

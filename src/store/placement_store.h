@@ -45,10 +45,11 @@ struct DrainRecord {
 // time.
 class PlacementStore {
   public:
-    // Opens placement.db in the folder; both are made when they are not there. Errors name the
-    // file: another process has it (unavailable), or it is damaged, none of ours, or of a newer
-    // version (invalid).
-    static base::Result<std::unique_ptr<PlacementStore>> open(const std::string& folder);
+    // Opens placement.db in the folder, or what is shared; all is made when it is not there. Errors
+    // name the file or the server: another process has it, or it is away (unavailable), another
+    // coordinator has taken over (denied), or it is damaged, none of ours, or of a newer version
+    // (invalid).
+    static base::Result<std::unique_ptr<PlacementStore>> open(const Place& place);
 
     // The last placement that was saved; none if there was none yet.
     base::Result<std::optional<PlacementRecord>> load() const;

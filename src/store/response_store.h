@@ -22,10 +22,11 @@ struct ResponseRecord {
 // there is too much. One thread at a time.
 class ResponseStore {
   public:
-    // Opens responses.db in the folder; both are made when they are not there. max_bytes: of all
-    // records. Errors: another process has it (unavailable), it is none of ours, or it is of a
-    // newer version (invalid).
-    static base::Result<std::unique_ptr<ResponseStore>> open(const std::string& folder,
+    // Opens responses.db in the folder, or what is shared; all is made when it is not there.
+    // max_bytes: of all records. Errors: another process has it, or it is away (unavailable),
+    // another coordinator has taken over (denied), it is none of ours, or it is of a newer version
+    // (invalid).
+    static base::Result<std::unique_ptr<ResponseStore>> open(const Place& place,
                                                              std::int64_t max_bytes);
 
     // In place of a record with this id, if there is one.

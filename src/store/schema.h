@@ -8,7 +8,7 @@
 
 namespace helix::store {
 
-// Which of our databases a file is, as its header says.
+// Which of our databases one is, as a file says in its header and a server in a table.
 struct Schema {
     std::int64_t application_id = 0;
     std::int64_t version = 1;
@@ -20,6 +20,6 @@ struct Schema {
 // Makes the tables of an empty database, and brings those of an older version up to this one,
 // keeping what is in them. Error invalid, with nothing touched: a database of another program, or
 // one that a newer Helix wrote.
-base::Status prepare_schema(const Database& database, const Schema& schema);
+base::Status prepare_schema(Database& database, const Schema& schema);
 
 }  // namespace helix::store

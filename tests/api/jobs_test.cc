@@ -9,7 +9,7 @@
 
 #include "api/api_fixture.h"
 #include "base/temp_folder.h"
-#include "store/database.h"
+#include "store/sqlite.h"
 
 namespace helix::api::jobs_test {
 namespace {
@@ -20,7 +20,7 @@ class JobsTest : public ApiTest {
   protected:
     JobsTest() {
         options_.jobs = JobOptions{};
-        options_.jobs->folder = folder_.path() + "/state";
+        options_.jobs->place.folder = folder_.path() + "/state";
         options_.unix_time = [this] { return time_.load(); };
     }
     void restart() {
@@ -174,7 +174,7 @@ TEST_F(JobsTest, UploadsThatAreRefusedOrBrokenLeaveNothingInTheFolder) {
     start();
     const auto names = [this] {
         std::set<std::string> out;
-        for (const auto& entry : std::filesystem::directory_iterator(options_.jobs->folder)) {
+        for (const auto& entry : std::filesystem::directory_iterator(options_.jobs->place.folder)) {
             out.insert(entry.path().filename());
         }
         return out;
@@ -654,7 +654,7 @@ TEST_F(JobsTest, ADownloadOfAFileThatIsDamagedIsAnErrorThatNamesIt) {
     const auto damage = [&](const std::string& sql) {
         server_.reset();
         {
-            auto database = store::Database::open(options_.jobs->folder + "/helix.db");
+            auto database = store::open_sqlite(options_.jobs->place.folder + "/helix.db");
             ASSERT_TRUE(database.ok() && (*database)->execute(sql).ok());
         }
         start();
@@ -674,7 +674,7 @@ TEST_F(JobsTest, ABatchOfADamagedFileFailsAndTheOthersRun) {
     const std::string bad = upload(lines(2));
     server_.reset();
     {
-        auto database = store::Database::open(options_.jobs->folder + "/helix.db");
+        auto database = store::open_sqlite(options_.jobs->place.folder + "/helix.db");
         ASSERT_TRUE(database.ok() && (*database)->execute("UPDATE pieces SET hash=x'00'").ok());
     }
     start();

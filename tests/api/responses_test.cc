@@ -167,7 +167,7 @@ class StoredResponsesTest : public ResponsesTest {
   protected:
     StoredResponsesTest() {
         options_.jobs = JobOptions{};
-        options_.jobs->folder = folder_.path() + "/state";
+        options_.jobs->place.folder = folder_.path() + "/state";
     }
     // The answer to a body, which says this text.
     Json answer(const std::string& body, const std::string& text, std::string* prompt = nullptr) {

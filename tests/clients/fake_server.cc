@@ -20,7 +20,7 @@ int main() {
     options.seed = 1;
     if (const char* folder = std::getenv("HELIX_STATE_DIR")) {
         options.jobs = api::JobOptions{};
-        options.jobs->folder = folder;
+        options.jobs->place.folder = folder;
     }
     auto server = api::ApiServer::start(std::move(options), api::byte_model(service));
     if (!server.ok()) {

@@ -46,7 +46,7 @@ class PlacementRestart : public ::testing::Test {
                const std::function<void(CoordinatorOptions&)>& change = {}) {
         stop();
         CoordinatorOptions options = modelled_coordinator(static_cast<std::int32_t>(names.size()));
-        options.state_dir = state();
+        options.state = state();
         options.core.rejoin_wait = base::from_seconds(300);
         if (change) change(options);
         auto server = CoordinatorServer::start(std::move(options));

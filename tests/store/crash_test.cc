@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "base/random.h"
-#include "base/temp_folder.h"
+#include "store/engines.h"
 #include "store/job_store.h"
 
 namespace helix::store::crash_test {
@@ -28,11 +28,11 @@ std::string content_of(std::uint64_t seed) {
 // the pipe.
 class Victim {
   public:
-    Victim(const std::string& folder, int pipe, std::uint64_t seed)
-        : folder_(folder), pipe_(pipe), random_(seed) {}
+    Victim(Place place, int pipe, std::uint64_t seed)
+        : place_(std::move(place)), pipe_(pipe), random_(seed) {}
 
     [[noreturn]] void work() {
-        auto opened = JobStore::open(folder_);
+        auto opened = JobStore::open(place_);
         if (!opened.ok()) fail(opened.error().message);
         store_ = std::move(opened).value();
         while (true) {
@@ -95,7 +95,7 @@ class Victim {
         if (!status.ok()) fail(status.error().message);
     }
 
-    std::string folder_;
+    Place place_;
     int pipe_;
     base::Random random_;
     std::unique_ptr<JobStore> store_;
@@ -164,8 +164,10 @@ struct Promises {
     }
 };
 
-TEST(JobStoreCrash, WhatWasPromisedSurvivesAKillAtAnyMoment) {
-    const TempFolder folder;
+class JobStoreCrash : public EngineTest {};
+HELIX_BOTH_ENGINES(JobStoreCrash);
+
+TEST_P(JobStoreCrash, WhatWasPromisedSurvivesAKillAtAnyMoment) {
     constexpr std::uint64_t kSeed = 1;  // of the moments
     base::Random random(kSeed);
     Promises promises;
@@ -175,12 +177,12 @@ TEST(JobStoreCrash, WhatWasPromisedSurvivesAKillAtAnyMoment) {
         SCOPED_TRACE("round " + std::to_string(round));
         int pipe[2];
         ASSERT_EQ(::pipe(pipe), 0);
+        const Place place = next_place();
         const pid_t child = ::fork();
         ASSERT_GE(child, 0);
         if (child == 0) {
             ::close(pipe[0]);
-            Victim(folder.path(), pipe[1],
-                   base::hash_pair(kSeed, static_cast<std::uint64_t>(round)))
+            Victim(place, pipe[1], base::hash_pair(kSeed, static_cast<std::uint64_t>(round)))
                 .work();
         }
         ::close(pipe[1]);
@@ -195,7 +197,7 @@ TEST(JobStoreCrash, WhatWasPromisedSurvivesAKillAtAnyMoment) {
         int status = 0;
         ::waitpid(child, &status, 0);
         ASSERT_TRUE(WIFSIGNALED(status));
-        const auto store = JobStore::open(folder.path());
+        const auto store = JobStore::open(next_place());
         ASSERT_TRUE(store.ok()) << store.error().message;
         promises.check(**store);
     }

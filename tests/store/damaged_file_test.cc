@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "base/temp_folder.h"
+#include "store/engines.h"
 #include "store/job_store.h"
 #include "store/placement_store.h"
 
@@ -51,11 +52,17 @@ void with_each_damage(const std::string& path, std::uint64_t seed, Try&& attempt
     }
 }
 
-class DamagedJobsTest : public ::testing::Test {
+class DamagedJobsTest : public EngineTest {
   protected:
-    DamagedJobsTest() : content_(600'000, 'c') {
+    void SetUp() override {
+        EngineTest::SetUp();
+        if (!IsSkipped()) fill();
+    }
+    void fill() {
+        content_.assign(600'000, 'c');
         for (std::size_t i = 0; i < content_.size(); i += 7) content_[i] = static_cast<char>(i);
-        auto store = JobStore::open(folder_.path());
+        auto store = JobStore::open(next_place());
+        ASSERT_TRUE(store.ok()) << store.error().message;
         file_ = (*store)->add_file("in", "batch", content_, 1)->id;
         NewBatch batch;
         batch.input_file = file_;
@@ -70,39 +77,36 @@ class DamagedJobsTest : public ::testing::Test {
         EXPECT_TRUE((*store)->close_batch(batch_, BatchStatus::completed, 5).ok());
         output_ = (*store)->batch(batch_)->output_file;
     }
-    std::string path() const { return folder_.path() + "/helix.db"; }
-    void execute(const std::string& sql) const {
-        auto database = Database::open(path());
-        ASSERT_TRUE(database.ok());
-        const auto done = (*database)->execute(sql);
-        ASSERT_TRUE(done.ok()) << done.error().message;
-    }
-    base::Error content_error(const std::string& id) const {
-        const auto store = JobStore::open(folder_.path());
+    std::string path() const { return folder_.path() + "/state/helix.db"; }
+    base::Error content_error(const std::string& id) {
+        const auto store = JobStore::open(next_place());
         EXPECT_TRUE(store.ok()) << store.error().message;
         const auto content = (*store)->content(id);
         EXPECT_FALSE(content.ok());
         return content.ok() ? base::Error{} : content.error();
     }
 
-    TempFolder folder_;
     std::string content_;
     std::string file_;
     std::string batch_;
     std::string output_;
 };
+HELIX_BOTH_ENGINES(DamagedJobsTest);
+// What only a file can be.
+class DamagedJobsFileTest : public DamagedJobsTest {};
+INSTANTIATE_TEST_SUITE_P(In, DamagedJobsFileTest, ::testing::Values(Engine::sqlite), engine_name);
 
-TEST_F(DamagedJobsTest, AContentThatIsNotWhatWasStoredGivesAnErrorThatNamesTheFile) {
-    const std::pair<const char*, const char*> damages[] = {
+TEST_P(DamagedJobsTest, AContentThatIsNotWhatWasStoredGivesAnErrorThatNamesTheFile) {
+    const std::pair<std::string, const char*> damages[] = {
         {"UPDATE files SET bytes=bytes-1", "600000 bytes are there, it was stored with 599999"},
         {"UPDATE files SET bytes=bytes+2", "was stored with 600001"},
-        {"UPDATE files SET bytes=600000 WHERE batch IS NULL; UPDATE pieces SET data=zeroblob("
-         "length(data)) WHERE piece=1",
+        {"UPDATE files SET bytes=600000 WHERE batch IS NULL; UPDATE pieces SET data=" +
+             zeros_like("data") + " WHERE piece=1",
          "piece 1 of it is not what was stored"},
-        {"UPDATE pieces SET hash=x'00' WHERE piece=0", "piece 0"},
+        {"UPDATE pieces SET hash=" + bytes("00") + " WHERE piece=0", "piece 0"},
         {"DELETE FROM pieces WHERE piece=1", "bytes are there"}};
     for (const auto& [sql, message] : damages) {
-        execute(sql);
+        change(sql);
         const base::Error error = content_error(file_);
         EXPECT_EQ(error.code, Errc::internal);
         EXPECT_THAT(error.message, HasSubstr("'" + file_ + "' is damaged"));
@@ -110,27 +114,27 @@ TEST_F(DamagedJobsTest, AContentThatIsNotWhatWasStoredGivesAnErrorThatNamesTheFi
     }
 }
 
-TEST_F(DamagedJobsTest, AResultThatIsNotWhatWasStoredGivesAnErrorThatNamesTheResultFile) {
-    execute("UPDATE results SET text='onE' WHERE line=1");
+TEST_P(DamagedJobsTest, AResultThatIsNotWhatWasStoredGivesAnErrorThatNamesTheResultFile) {
+    change("UPDATE results SET text='onE' WHERE line=1");
     EXPECT_THAT(content_error(output_).message,
                 HasSubstr("'" + output_ + "' is damaged: the result of line 1"));
-    execute("DELETE FROM results WHERE line=1");
+    change("DELETE FROM results WHERE line=1");
     EXPECT_THAT(content_error(output_).message, HasSubstr("4 bytes are there"));
 }
 
-TEST_F(DamagedJobsTest, PlacesInTheInputThatCannotBeAreRefused) {
-    const auto store = JobStore::open(folder_.path());
+TEST_P(DamagedJobsTest, PlacesInTheInputThatCannotBeAreRefused) {
+    const auto store = JobStore::open(next_place());
     EXPECT_EQ((*store)->read(file_, -1, 10).error().code, Errc::internal);
     EXPECT_EQ((*store)->read(file_, 0, -1).error().code, Errc::internal);
     EXPECT_EQ((*store)->read(file_, INT64_MAX, INT64_MAX).error().code, Errc::internal);
     EXPECT_EQ((*store)->read(file_, 0, std::int64_t{1} << 40)->size(), content_.size());
 }
 
-TEST_F(DamagedJobsTest, ABatchThatMakesNoSenseIsNamed) {
+TEST_P(DamagedJobsTest, ABatchThatMakesNoSenseIsNamed) {
     for (const char* sql : {"UPDATE batches SET status=17", "UPDATE batches SET status=-1",
                             "UPDATE batches SET status=4, metadata='{'"}) {
-        execute(sql);
-        const auto store = JobStore::open(folder_.path());
+        change(sql);
+        const auto store = JobStore::open(next_place());
         const auto found = (*store)->batch(batch_);
         ASSERT_FALSE(found.ok()) << sql;
         EXPECT_THAT(found.error().message, HasSubstr("batch '" + batch_ + "' is damaged"));
@@ -139,44 +143,44 @@ TEST_F(DamagedJobsTest, ABatchThatMakesNoSenseIsNamed) {
     }
 }
 
-TEST_F(DamagedJobsTest, ABatchWithoutAllResultsIsNotClosed) {
-    execute("UPDATE batches SET status=3; DELETE FROM results WHERE line=2");
-    const auto store = JobStore::open(folder_.path());
+TEST_P(DamagedJobsTest, ABatchWithoutAllResultsIsNotClosed) {
+    change("UPDATE batches SET status=3; DELETE FROM results WHERE line=2");
+    const auto store = JobStore::open(next_place());
     const auto closed = (*store)->close_batch(batch_, BatchStatus::completed, 9);
     ASSERT_FALSE(closed.ok());
     EXPECT_THAT(closed.error().message, HasSubstr("a line has no result"));
 }
 
-TEST_F(DamagedJobsTest, ADatabaseOfTheFirstVersionIsGivenChecksums) {
-    execute(
+TEST_P(DamagedJobsFileTest, ADatabaseOfTheFirstVersionIsGivenChecksums) {
+    change(
         "ALTER TABLE pieces DROP COLUMN hash; ALTER TABLE results DROP COLUMN hash; DROP TABLE "
         "runs;"
         "PRAGMA user_version=1");
     {
-        const auto store = JobStore::open(folder_.path());
+        const auto store = JobStore::open(next_place());
         ASSERT_TRUE(store.ok()) << store.error().message;
         EXPECT_TRUE(*(*store)->content(file_) == content_);
         EXPECT_EQ(*(*store)->content(output_), "one\ntwo\n");
         EXPECT_EQ((*store)->add_file("new", "batch", "abc", 9)->bytes, 3);
     }
-    execute("UPDATE pieces SET data=x'00' WHERE data=x'616263'");
-    execute("UPDATE pieces SET data=zeroblob(length(data)) WHERE piece=2");
+    change("UPDATE pieces SET data=x'00' WHERE data=x'616263'");
+    change("UPDATE pieces SET data=zeroblob(length(data)) WHERE piece=2");
     EXPECT_THAT(content_error(file_).message, HasSubstr("piece 2"));
 }
 
-TEST_F(DamagedJobsTest, ASchemaThatComputesIsRefused) {
-    execute(
+TEST_P(DamagedJobsFileTest, ASchemaThatComputesIsRefused) {
+    change(
         "ALTER TABLE pieces RENAME TO p; CREATE VIEW pieces AS WITH RECURSIVE n(i) AS (SELECT 1 "
         "UNION ALL SELECT i+1 FROM n) SELECT i AS file, i AS piece, 'x' AS data FROM n");
-    const auto opened = JobStore::open(folder_.path());
+    const auto opened = JobStore::open(next_place());
     ASSERT_FALSE(opened.ok());
     EXPECT_THAT(opened.error().message, HasSubstr("helix.db: has views"));
 }
 
-TEST_F(DamagedJobsTest, WhateverIsDamagedWhatIsReadIsWhatWasStored) {
+TEST_P(DamagedJobsFileTest, WhateverIsDamagedWhatIsReadIsWhatWasStored) {
     int refused = 0;
     with_each_damage(path(), 7, [&] {
-        const auto store = JobStore::open(folder_.path());
+        const auto store = JobStore::open(next_place());
         if (!store.ok()) {
             ++refused;
             EXPECT_THAT(store.error().message, HasSubstr("helix.db"));

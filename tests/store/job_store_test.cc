@@ -8,6 +8,8 @@
 
 #include "base/random.h"
 #include "base/temp_folder.h"
+#include "store/engines.h"
+#include "store/sqlite.h"
 
 namespace helix::store::job_store_test {
 namespace {
@@ -15,12 +17,15 @@ namespace {
 using base::Errc;
 using ::testing::HasSubstr;
 
-class JobStoreTest : public ::testing::Test {
+class JobStoreTest : public EngineTest {
   protected:
-    void SetUp() override { open(); }
+    void SetUp() override {
+        EngineTest::SetUp();
+        if (!IsSkipped()) open();
+    }
     void open() {
         store_.reset();
-        auto opened = JobStore::open(folder_.path());
+        auto opened = JobStore::open(next_place());
         ASSERT_TRUE(opened.ok()) << opened.error().message;
         store_ = std::move(opened).value();
     }
@@ -54,11 +59,11 @@ class JobStoreTest : public ::testing::Test {
         return found.ok() ? *found : BatchRecord{};
     }
 
-    TempFolder folder_;
     std::unique_ptr<JobStore> store_;
 };
+HELIX_BOTH_ENGINES(JobStoreTest);
 
-TEST_F(JobStoreTest, AFileComesBackByteForByteAlsoInParts) {
+TEST_P(JobStoreTest, AFileComesBackByteForByteAlsoInParts) {
     std::string content;
     base::Random random(3);
     for (int i = 0; i < 700'000; ++i) content += static_cast<char>(random.below(256));
@@ -81,7 +86,7 @@ TEST_F(JobStoreTest, AFileComesBackByteForByteAlsoInParts) {
     EXPECT_EQ(*store_->content(upload("").id), "");
 }
 
-TEST_F(JobStoreTest, ListsAreNewestFirstAndGoOnBehindAnId) {
+TEST_P(JobStoreTest, ListsAreNewestFirstAndGoOnBehindAnId) {
     std::vector<std::string> ids;
     for (int i = 0; i < 5; ++i) ids.push_back(upload("x", "f" + std::to_string(i)).id);
     ListQuery query;
@@ -102,7 +107,7 @@ TEST_F(JobStoreTest, ListsAreNewestFirstAndGoOnBehindAnId) {
     EXPECT_EQ(store_->files(query).error().code, Errc::not_found);
 }
 
-TEST_F(JobStoreTest, ABatchGoesItsWayAndItsResultFilesShowEachLineOnce) {
+TEST_P(JobStoreTest, ABatchGoesItsWayAndItsResultFilesShowEachLineOnce) {
     const std::string id = running_batch(3);
     EXPECT_EQ(batch(id).at[0], 200);
     EXPECT_EQ(batch(id).at[static_cast<std::size_t>(BatchStatus::in_progress)], 300);
@@ -131,7 +136,7 @@ TEST_F(JobStoreTest, ABatchGoesItsWayAndItsResultFilesShowEachLineOnce) {
     EXPECT_EQ(*store_->add_results({{id, 1, Outcome::completed, "late"}}), 0);
 }
 
-TEST_F(JobStoreTest, OpenLinesAreThoseWithoutAResultInOrder) {
+TEST_P(JobStoreTest, OpenLinesAreThoseWithoutAResultInOrder) {
     const std::string id = running_batch(6);
     ASSERT_TRUE(store_->add_results({{id, 2, Outcome::completed, "x"}}).ok());
     auto lines = *store_->open_lines(id, 0, 3);
@@ -145,7 +150,7 @@ TEST_F(JobStoreTest, OpenLinesAreThoseWithoutAResultInOrder) {
     EXPECT_EQ(lines[0].line, 5);
 }
 
-TEST_F(JobStoreTest, ADeathCountsAgainstWhatWasUnderWayAndAGoodEndAgainstNothing) {
+TEST_P(JobStoreTest, ADeathCountsAgainstWhatWasUnderWayAndAGoodEndAgainstNothing) {
     const std::string id = running_batch(4);
     const auto deaths = [&] {
         std::vector<std::int64_t> counts;
@@ -171,7 +176,7 @@ TEST_F(JobStoreTest, ADeathCountsAgainstWhatWasUnderWayAndAGoodEndAgainstNothing
     EXPECT_EQ(deaths(), (std::vector<std::int64_t>{2, 0, 0}));
 }
 
-TEST_F(JobStoreTest, ABatchIsCancelledWhileItRunsAndNotAfterwards) {
+TEST_P(JobStoreTest, ABatchIsCancelledWhileItRunsAndNotAfterwards) {
     const std::string id = running_batch(2);
     ASSERT_TRUE(store_->add_results({{id, 1, Outcome::completed, "x"}}).ok());
     EXPECT_EQ(store_->cancel_batch(id, 400)->status, BatchStatus::cancelling);
@@ -188,7 +193,7 @@ TEST_F(JobStoreTest, ABatchIsCancelledWhileItRunsAndNotAfterwards) {
     EXPECT_THAT(refused.error().message, HasSubstr("is cancelled"));
 }
 
-TEST_F(JobStoreTest, ARemovedInputStaysReadableUntilItsBatchIsOver) {
+TEST_P(JobStoreTest, ARemovedInputStaysReadableUntilItsBatchIsOver) {
     const std::string file = upload("content").id;
     const std::string id = new_batch(file);
     ASSERT_TRUE(store_->remove_file(file).ok());
@@ -200,7 +205,7 @@ TEST_F(JobStoreTest, ARemovedInputStaysReadableUntilItsBatchIsOver) {
     EXPECT_EQ(*store_->read(file, 0, 100), "");
 }
 
-TEST_F(JobStoreTest, RemovingAResultFileRemovesWhatItShows) {
+TEST_P(JobStoreTest, RemovingAResultFileRemovesWhatItShows) {
     const std::string id = running_batch(2);
     ASSERT_TRUE(
         store_->add_results({{id, 1, Outcome::completed, "good"}, {id, 2, Outcome::failed, "bad"}})
@@ -212,14 +217,17 @@ TEST_F(JobStoreTest, RemovingAResultFileRemovesWhatItShows) {
     EXPECT_EQ(*store_->content(batch(id).error_file), "bad\n");
 }
 
-TEST_F(JobStoreTest, ASecondProcessIsToldThatTheFolderIsInUse) {
-    const auto second = JobStore::open(folder_.path());
+TEST(JobStoreInAFolder, ASecondProcessIsToldThatItIsInUse) {
+    const TempFolder folder;
+    const auto first = JobStore::open(folder.path());
+    ASSERT_TRUE(first.ok()) << first.error().message;
+    const auto second = JobStore::open(folder.path());
     ASSERT_FALSE(second.ok());
     EXPECT_EQ(second.error().code, Errc::unavailable);
     EXPECT_THAT(second.error().message, HasSubstr("in use"));
 }
 
-TEST_F(JobStoreTest, AContentIsReadPieceByPiece) {
+TEST_P(JobStoreTest, AContentIsReadPieceByPiece) {
     std::string content;
     for (int i = 0; content.size() < 700'000; ++i) content += std::to_string(i * 7919) + "\n";
     const std::string file = upload(content).id;
@@ -254,7 +262,7 @@ TEST_F(JobStoreTest, AContentIsReadPieceByPiece) {
     EXPECT_EQ(store_->read_on(output, place, 1).error().code, Errc::not_found);
 }
 
-TEST_F(JobStoreTest, BatchesAndTheirLinesAreCounted) {
+TEST_P(JobStoreTest, BatchesAndTheirLinesAreCounted) {
     const std::string done = running_batch(2);
     running_batch(4);
     ASSERT_TRUE(
@@ -272,39 +280,40 @@ TEST_F(JobStoreTest, BatchesAndTheirLinesAreCounted) {
     EXPECT_EQ(counts->lines_open, 4);
 }
 
-TEST_F(JobStoreTest, ADatabaseOfAnotherKindIsRefusedByName) {
-    store_.reset();
-    const std::string path = folder_.path() + "/helix.db";
+TEST(JobStoreInAFolder, ADatabaseOfAnotherKindIsRefusedByName) {
+    const TempFolder folder;
+    ASSERT_TRUE(JobStore::open(folder.path()).ok());
+    const std::string path = folder.path() + "/helix.db";
     {
-        auto database = Database::open(path);
+        auto database = open_sqlite(path);
         ASSERT_TRUE(database.ok());
         ASSERT_TRUE((*database)->execute("PRAGMA user_version=9").ok());
     }
-    auto opened = JobStore::open(folder_.path());
+    auto opened = JobStore::open(folder.path());
     ASSERT_FALSE(opened.ok());
     EXPECT_THAT(opened.error().message, HasSubstr("newer Helix"));
     {
-        auto database = Database::open(path);
+        auto database = open_sqlite(path);
         ASSERT_TRUE((*database)->execute("PRAGMA application_id=7").ok());
     }
-    opened = JobStore::open(folder_.path());
+    opened = JobStore::open(folder.path());
     ASSERT_FALSE(opened.ok());
     EXPECT_THAT(opened.error().message, HasSubstr("another program"));
     std::filesystem::remove(path);
     std::ofstream(path) << std::string(5000, 'x');
-    opened = JobStore::open(folder_.path());
+    opened = JobStore::open(folder.path());
     ASSERT_FALSE(opened.ok());
     EXPECT_THAT(opened.error().message, HasSubstr("is not a SQLite database"));
     EXPECT_THAT(opened.error().message, HasSubstr(path));
 }
 
-TEST(JobStore, AFolderThatCannotBeMadeIsNamed) {
+TEST(JobStoreInAFolder, AFolderThatCannotBeMadeIsNamed) {
     const auto opened = JobStore::open("/proc/helix/state");
     ASSERT_FALSE(opened.ok());
     EXPECT_THAT(opened.error().message, HasSubstr("/proc/helix/state"));
 }
 
-TEST_F(JobStoreTest, TwoLinesOfOneBatchCannotShareACustomId) {
+TEST_P(JobStoreTest, TwoLinesOfOneBatchCannotShareACustomId) {
     const std::string id = new_batch(upload("x").id);
     EXPECT_FALSE(store_->start_batch(id, "", {{1, "a", 0, 1}, {2, "a", 1, 1}}, 300).ok());
     EXPECT_EQ(batch(id).status, BatchStatus::validating);

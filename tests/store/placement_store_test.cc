@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "base/temp_folder.h"
+#include "store/engines.h"
 
 namespace helix::store::placement_store_test {
 namespace {
@@ -23,15 +23,15 @@ PlacementRecord placement() {
     return record;
 }
 
-class PlacementStoreTest : public ::testing::Test {
+class PlacementStoreTest : public EngineTest {
   protected:
-    std::unique_ptr<PlacementStore> open() const {
-        auto opened = PlacementStore::open(folder_.path() + "/state");
+    std::unique_ptr<PlacementStore> open() {
+        auto opened = PlacementStore::open(next_place());
         EXPECT_TRUE(opened.ok()) << opened.error().message;
         return opened.ok() ? std::move(*opened) : nullptr;
     }
-    base::Error refused() const {
-        const auto opened = PlacementStore::open(folder_.path() + "/state");
+    base::Error refused() {
+        const auto opened = PlacementStore::open(next_place());
         EXPECT_FALSE(opened.ok());
         return opened.ok() ? base::Error{} : opened.error();
     }
@@ -40,11 +40,13 @@ class PlacementStoreTest : public ::testing::Test {
         std::ifstream file(path(), std::ios::binary);
         return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
     }
-
-    TempFolder folder_;
 };
+HELIX_BOTH_ENGINES(PlacementStoreTest);
+// What only a file can be.
+class PlacementFileTest : public PlacementStoreTest {};
+INSTANTIATE_TEST_SUITE_P(In, PlacementFileTest, ::testing::Values(Engine::sqlite), engine_name);
 
-TEST_F(PlacementStoreTest, TheLastThatWasSavedIsThereAfterARestart) {
+TEST_P(PlacementStoreTest, TheLastThatWasSavedIsThereAfterARestart) {
     auto store = open();
     auto nothing = store->load();
     ASSERT_TRUE(nothing.ok());
@@ -61,7 +63,7 @@ TEST_F(PlacementStoreTest, TheLastThatWasSavedIsThereAfterARestart) {
     EXPECT_EQ(**again, placement());
 }
 
-TEST_F(PlacementStoreTest, WhatCannotBeSavedLeavesWhatWasThere) {
+TEST_P(PlacementStoreTest, WhatCannotBeSavedLeavesWhatWasThere) {
     const auto store = open();
     ASSERT_TRUE(store->save(placement()).ok());
     PlacementRecord twice = placement();
@@ -70,7 +72,7 @@ TEST_F(PlacementStoreTest, WhatCannotBeSavedLeavesWhatWasThere) {
     EXPECT_EQ(**store->load(), placement());
 }
 
-TEST_F(PlacementStoreTest, DrainsAreKeptBesideThePlacementOfAnyModel) {
+TEST_P(PlacementStoreTest, DrainsAreKeptBesideThePlacementOfAnyModel) {
     const std::vector<DrainRecord> drains = {{"a \"quoted\"", true}, {"den", false}};
     auto store = open();
     EXPECT_TRUE(store->load_drains()->empty());
@@ -88,10 +90,10 @@ TEST_F(PlacementStoreTest, DrainsAreKeptBesideThePlacementOfAnyModel) {
 }
 
 // A file of version 1, which has no drains.
-TEST_F(PlacementStoreTest, AFileOfTheFirstVersionIsTakenOnWithItsPlacement) {
+TEST_P(PlacementFileTest, AFileOfTheFirstVersionIsTakenOnWithItsPlacement) {
     ASSERT_TRUE(open()->save(placement()).ok());
     {
-        auto database = Database::open(path());
+        auto database = open_sqlite(path());
         ASSERT_TRUE(database.ok());
         ASSERT_TRUE((*database)->execute("DROP TABLE drains; PRAGMA user_version=1").ok());
     }
@@ -102,7 +104,7 @@ TEST_F(PlacementStoreTest, AFileOfTheFirstVersionIsTakenOnWithItsPlacement) {
     EXPECT_TRUE(store->save_drains({{"den", false}}).ok());
 }
 
-TEST_F(PlacementStoreTest, ADamagedFileIsNamedAndLeftAsItIs) {
+TEST_P(PlacementFileTest, ADamagedFileIsNamedAndLeftAsItIs) {
     open();
     const std::string whole = bytes();
     for (const std::size_t at : {std::size_t{0}, std::size_t{2 * 4096}}) {
@@ -118,22 +120,22 @@ TEST_F(PlacementStoreTest, ADamagedFileIsNamedAndLeftAsItIs) {
     }
 }
 
-TEST_F(PlacementStoreTest, AFileOfANewerHelixOrOfAnotherProgramIsRefusedByName) {
+TEST_P(PlacementFileTest, AFileOfANewerHelixOrOfAnotherProgramIsRefusedByName) {
     open();
     {
-        auto database = Database::open(path());
+        auto database = open_sqlite(path());
         ASSERT_TRUE(database.ok());
         ASSERT_TRUE((*database)->execute("PRAGMA user_version=9").ok());
     }
     EXPECT_THAT(refused().message, HasSubstr("placement.db: was written by a newer Helix"));
     {
-        auto database = Database::open(path());
+        auto database = open_sqlite(path());
         ASSERT_TRUE((*database)->execute("PRAGMA application_id=7").ok());
     }
     EXPECT_THAT(refused().message, HasSubstr("placement.db: is a database of another program"));
 }
 
-TEST_F(PlacementStoreTest, TwoAtOnceAreToldSo) {
+TEST_P(PlacementFileTest, TwoAtOnceAreToldSo) {
     const auto first = open();
     EXPECT_EQ(refused().code, Errc::unavailable);
 }

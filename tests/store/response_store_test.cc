@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/temp_folder.h"
+#include "store/engines.h"
 
 namespace helix::store::response_store_test {
 namespace {
@@ -11,10 +11,10 @@ namespace {
 using base::Errc;
 using ::testing::HasSubstr;
 
-class ResponseStoreTest : public ::testing::Test {
+class ResponseStoreTest : public EngineTest {
   protected:
-    std::unique_ptr<ResponseStore> open(std::int64_t max_bytes = 1'000'000) const {
-        auto opened = ResponseStore::open(folder_.path() + "/state", max_bytes);
+    std::unique_ptr<ResponseStore> open(std::int64_t max_bytes = 1'000'000) {
+        auto opened = ResponseStore::open(next_place(), max_bytes);
         EXPECT_TRUE(opened.ok()) << opened.error().message;
         return opened.ok() ? std::move(*opened) : nullptr;
     }
@@ -26,11 +26,10 @@ class ResponseStoreTest : public ::testing::Test {
         }
         return found.ok();
     }
-
-    TempFolder folder_;
 };
+HELIX_BOTH_ENGINES(ResponseStoreTest);
 
-TEST_F(ResponseStoreTest, WhatWasSavedIsThereAfterARestartUntilItIsRemoved) {
+TEST_P(ResponseStoreTest, WhatWasSavedIsThereAfterARestartUntilItIsRemoved) {
     {
         const auto store = open();
         ASSERT_TRUE(store->save({"a", "before", "[]"}).ok());
@@ -51,7 +50,7 @@ TEST_F(ResponseStoreTest, WhatWasSavedIsThereAfterARestartUntilItIsRemoved) {
     EXPECT_EQ(gone.error().code, Errc::not_found);
 }
 
-TEST_F(ResponseStoreTest, TheOldestGoWhenThereIsTooMuch) {
+TEST_P(ResponseStoreTest, TheOldestGoWhenThereIsTooMuch) {
     const auto store = open(100);
     const std::string thirty(30, 'x');
     for (const char* id : {"a", "b", "c"}) ASSERT_TRUE(store->save({id, thirty, ""}).ok());
@@ -65,13 +64,9 @@ TEST_F(ResponseStoreTest, TheOldestGoWhenThereIsTooMuch) {
     EXPECT_FALSE(has(*store, "e")) << "too much by itself";
 }
 
-TEST_F(ResponseStoreTest, WhatWasDamagedIsNotGivenOut) {
+TEST_P(ResponseStoreTest, WhatWasDamagedIsNotGivenOut) {
     { ASSERT_TRUE(open()->save({"a", "body", "[1]"}).ok()); }
-    {
-        auto database = Database::open(folder_.path() + "/state/responses.db");
-        ASSERT_TRUE(database.ok());
-        ASSERT_TRUE((*database)->execute("UPDATE responses SET items = x'5b325d'").ok());
-    }
+    change("UPDATE responses SET items = " + bytes("5b325d"), "responses.db");
     const auto found = open()->find("a");
     ASSERT_FALSE(found.ok());
     EXPECT_EQ(found.error().code, Errc::internal);

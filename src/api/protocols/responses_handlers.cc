@@ -52,7 +52,7 @@ MaybeError add_history(KeptResponses* kept, OrderedJson& body, Conversation& con
     OrderedJson items = OrderedJson::array();
     if (!conversation.previous.empty()) {
         if (kept == nullptr) {
-            fields.fail(kPrevious, "nothing is kept: the server has no --state-dir");
+            fields.fail(kPrevious, "nothing is kept: the server has no --state-dir or --state");
             return fields.error();
         }
         auto record = kept->find(conversation.previous);
@@ -123,7 +123,7 @@ void with_kept(ApiContext& context, const Exchange& exchange, Words words, const
     if (kept == nullptr) {
         return context.refuse(*exchange, not_kept({base::Errc::not_found,
                                                    "No responses are kept: the server has no "
-                                                   "--state-dir."},
+                                                   "--state-dir or --state."},
                                                   ""));
     }
     run_heavy(context, exchange, client_of(context, exchange->request()),
