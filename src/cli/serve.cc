@@ -376,6 +376,26 @@ std::unique_ptr<net::Announcer> announce(const ServeArguments& a, const JoinFact
     return nullptr;
 }
 
+void provide_nodes(const ServeArguments& a, const std::string& http_host, std::uint16_t port,
+                   node::CoordinatorServer& coordinator) {
+    if (a.scale.range.empty()) return;
+    // Processes on this machine join where every address is listened on by loopback.
+    const bool here = a.scale.command.empty() && net::is_every_address(http_host);
+    const std::string join =
+        here ? "127.0.0.1" : net::url_host(net::reachable_addresses(http_host).front());
+    coordinator.provide_nodes(
+        node_provider(a.scale, fmt::format("{}:{}", join, port), scaled_worker(a)));
+}
+
+void serve_until_stopped(api::ApiServer& api) {
+    StopWish stop;
+    const Interrupt interrupt([&stop] { stop.ask(); });
+    stop.wait();
+    LOG_INFO("stopping: answers under way have 5 s to finish (interrupt again to end at once)");
+    api.drain();
+    api.stop(base::from_seconds(5));
+}
+
 base::Status serve(const ServeArguments& a) {
     block_interrupts();
     if (a.end_with_parent && ::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) {
@@ -417,20 +437,8 @@ base::Status serve(const ServeArguments& a) {
     tell_addresses(a, http.host, api->port(), info.name);
     const auto announcer = announce(a, joining, info.name);
     tell_pooling(info);
-    if (!a.scale.range.empty()) {
-        // Processes on this machine join where every address is listened on by loopback.
-        const bool here = a.scale.command.empty() && net::is_every_address(http.host);
-        const std::string join =
-            here ? "127.0.0.1" : net::url_host(net::reachable_addresses(http.host).front());
-        coordinator->provide_nodes(
-            node_provider(a.scale, fmt::format("{}:{}", join, api->port()), scaled_worker(a)));
-    }
-    StopWish stop;
-    const Interrupt interrupt([&stop] { stop.ask(); });
-    stop.wait();
-    LOG_INFO("stopping: answers under way have 5 s to finish (interrupt again to end at once)");
-    api->drain();
-    api->stop(base::from_seconds(5));
+    provide_nodes(a, http.host, api->port(), *coordinator);
+    serve_until_stopped(*api);
     return base::Ok{};
 }
 
