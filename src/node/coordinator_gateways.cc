@@ -9,6 +9,7 @@
 #include "base/escape.h"
 #include "base/log.h"
 #include "base/overloaded.h"
+#include "net/key.h"
 #include "node/clock.h"
 #include "node/coordinator_server.h"
 #include "node/model_request.h"
@@ -21,6 +22,27 @@ namespace {
 
 constexpr std::uint32_t kNumbersAtOnce = 1U << 16U;
 constexpr std::size_t kMostEventsAtOnce = 4096;  // in one message
+
+// Error invalid: the hello is not acceptable; the message is for the gateway. bound_name: the name
+// that the gateway's key was made for; "" without keys.
+Status check_hello(const wire::GatewayHello& hello, const std::string& proven_key,
+                   const std::string& bound_name) {
+    if (hello.protocol != wire::kProtocolVersion) {
+        return base::invalid(fmt::format("gateway \"{}\" speaks protocol {}, this coordinator {}",
+                                         base::escaped(hello.name), hello.protocol,
+                                         wire::kProtocolVersion));
+    }
+    TRY_VOID(net::check_worker_name(hello.name));
+    if (!proven_key.empty() && hello.public_key != proven_key) {
+        return base::invalid("the key in the GatewayHello is not the connection's");
+    }
+    if (!proven_key.empty() && !net::is_key_for(bound_name, hello.name)) {
+        return base::invalid(
+            fmt::format("this key was made for \"{}\", not for a gateway named \"{}\"", bound_name,
+                        hello.name));
+    }
+    return base::Ok{};
+}
 
 }  // namespace
 
@@ -38,11 +60,14 @@ void CoordinatorServer::on_gateway_hello(const std::string& connection,
         return refuse(connection, "this coordinator takes no gateways yet", false);
     }
     const WorkerRoster::Proven proven = prove(proven_key);
-    const Status greeted = gateways_.greet(connection, hello, proven.key, proven.bound_name);
-    if (!greeted.ok()) {
-        log_stranger(fmt::format("refused {}: {}", who, greeted.error().message));
-        return refuse(connection, greeted.error().message, true);
+    const Status good = gateways_.is_here(connection)
+                            ? base::invalid("said GatewayHello twice")
+                            : check_hello(hello, proven.key, proven.bound_name);
+    if (!good.ok()) {
+        log_stranger(fmt::format("refused {}: {}", who, good.error().message));
+        return refuse(connection, good.error().message, true);
     }
+    gateways_.admit(connection, hello.name);
     // Its connection may have broken without our hearing of it. The new one brings what was open.
     for (const std::string& other : gateways_.connections()) {
         if (other == connection || gateways_.name_of(other) != hello.name) continue;
@@ -69,7 +94,7 @@ void CoordinatorServer::on_gateway_hello(const std::string& connection,
 
 void CoordinatorServer::give_numbers(const std::string& connection) {
     const core::RequestId first{next_request_.fetch_add(kNumbersAtOnce)};
-    send_to_gateway(connection, wire::RequestNumbers{first, kNumbersAtOnce});
+    send_to_gateway(connection, core::RequestNumbers{first, kNumbersAtOnce});
 }
 
 // Whoever does not take its messages is lost, once this turn's work is done.
@@ -84,16 +109,16 @@ bool CoordinatorServer::send_to_gateway(const std::string& connection,
 void CoordinatorServer::on_gateway_message(const std::string& connection, wire::Message message) {
     std::visit(
         base::Overloaded{
-            [&](wire::SubmitRequest& submitted) { on_submit(connection, std::move(submitted)); },
-            [&](wire::EndRequest& end) {
+            [&](core::Submitted& submitted) { on_submit(connection, std::move(submitted)); },
+            [&](const core::Ended& end) {
                 if (!gateways_.has(connection, end.id)) return;  // it ended at the same time
                 if (!end.choice.has_value()) gateways_.forget(end.id);
-                step(core::Ended{end.id, end.reason, end.choice});
+                step(end);
             },
-            [&](wire::MoveRequest& move) {
-                if (gateways_.has(connection, move.id)) step(core::MoveRequest{move.id, {}});
+            [&](const core::MoveRequest& move) {
+                if (gateways_.has(connection, move.id)) step(move);
             },
-            [&](wire::RequestNumbers&) { give_numbers(connection); },
+            [&](core::RequestNumbers&) { give_numbers(connection); },
             [&](wire::ManifestRequest& wanted) {
                 if (!is_served(connection, wanted.model)) return;
                 const WeightAnswer answer = answer_manifest(options_.model);
@@ -117,7 +142,7 @@ void CoordinatorServer::on_gateway_message(const std::string& connection, wire::
         message);
 }
 
-void CoordinatorServer::on_submit(const std::string& connection, wire::SubmitRequest submitted) {
+void CoordinatorServer::on_submit(const std::string& connection, core::Submitted submitted) {
     const core::RequestId id = submitted.request.id;
     const Status added = sinks_.has(id) ? base::invalid(fmt::format("request {} is ours", id.value))
                                         : gateways_.add(connection, id);
@@ -128,7 +153,7 @@ void CoordinatorServer::on_submit(const std::string& connection, wire::SubmitReq
         check_for_model(submitted.request, submitted.begun, options_.model.vocab_size,
                         options_.model.spec.context_length);
     if (good.ok()) {
-        return step(core::Submitted{std::move(submitted.request), std::move(submitted.begun)});
+        return step(std::move(submitted));
     }
     if (!submitted.begun.has_value()) {
         const core::RejectRequest rejection{id, core::RejectReason::never_fits,
@@ -171,13 +196,13 @@ void CoordinatorServer::lose_gateways() {
 void CoordinatorServer::flush_gateways() {
     for (auto& [gateway, events] : gateways_.take_events()) {
         const std::string& connection = gateway;
-        wire::RequestEvents message{now(), {}};
+        core::RequestEvents message{now(), {}};
         const auto flush = [&] {
             if (message.events.empty()) return;
             send_to_gateway(connection, message);
             message.events.clear();
         };
-        for (wire::RequestEvent& event : events) {
+        for (core::RequestEvent& event : events) {
             const bool large = std::holds_alternative<core::ScoreTokens>(event);
             if (large) flush();
             message.events.push_back(std::move(event));

@@ -408,10 +408,8 @@ void CoordinatorServer::on_session_message(const std::string& connection, Worker
                             wire::ProfileRequest, wire::Manifest, wire::Chunk, wire::TensorHolder,
                             wire::TensorRequest, wire::TensorPiece, wire::Pong, wire::PeerHello,
                             wire::AllowKeys, wire::GatewayHello, wire::GatewayWelcome,
-                            wire::RequestNumbers, wire::SubmitRequest, wire::EndRequest,
-                            wire::MoveRequest, wire::RequestEvents, wire::GatewayView> auto&) {
-                unexpected();
-            },
+                            core::RequestNumbers, core::Submitted, core::Ended, core::MoveRequest,
+                            core::RequestEvents, wire::GatewayView> auto&) { unexpected(); },
         },
         message);
 }

@@ -11,9 +11,9 @@
 
 #include "api/service.h"
 #include "base/log_budget.h"
+#include "core/gateway/gateway_roster.h"
 #include "net/private_file.h"
 #include "node/draft_proposer.h"
-#include "node/gateway_roster.h"
 #include "node/host_workers.h"
 #include "node/idle_workers.h"
 #include "node/join.h"
@@ -139,7 +139,7 @@ class CoordinatorServer final : public api::Service {
     void on_gateway_hello(const std::string& connection, const wire::GatewayHello& hello,
                           const std::string& proven_key);
     void on_gateway_message(const std::string& connection, wire::Message message);
-    void on_submit(const std::string& connection, wire::SubmitRequest submitted);
+    void on_submit(const std::string& connection, core::Submitted submitted);
     void give_numbers(const std::string& connection);
     void lose_gateway(const std::string& connection, const std::string& reason);
     void lose_gateways();
@@ -207,7 +207,7 @@ class CoordinatorServer final : public api::Service {
     std::uint64_t term_ = 0;
     std::atomic<std::uint64_t> next_request_;
     RequestSinks sinks_;
-    GatewayRoster gateways_;
+    core::GatewayRoster gateways_;
     std::map<std::string, std::string> gone_gateways_;  // reasons, by connection
 
     std::unique_ptr<PlacementKeeper> keeper_;  // null without a state

@@ -13,6 +13,7 @@
 #include "model/manifest.h"
 #include "node/clock.h"
 #include "node/wire_manifest.h"
+#include "wire/codec.h"
 
 namespace helix::node {
 
@@ -54,7 +55,9 @@ bool told_alike(const wire::GatewayWelcome& one, const wire::GatewayWelcome& oth
 }  // namespace
 
 GatewayServer::GatewayServer(GatewayOptions options, std::unique_ptr<GatewayLink> link)
-    : options_(std::move(options)), link_(std::move(link)), requests_(options_.rules, now()) {}
+    : options_(std::move(options)),
+      link_(std::move(link)),
+      requests_(options_.rules, wire::check_request, now()) {}
 
 Result<std::unique_ptr<GatewayServer>> GatewayServer::start(GatewayOptions options) {
     TRY(auto link, GatewayLink::create(options.link));
@@ -239,11 +242,11 @@ Status GatewayServer::on_message(GatewayLink::Arrived arrived) {
                 on_welcome(welcome);
                 return Ok{};
             },
-            [&](wire::RequestEvents& events) -> Status {
+            [&](core::RequestEvents& events) -> Status {
                 const std::lock_guard lock(mutex_);
                 return requests_.on_events(now(), std::move(events));
             },
-            [&](const wire::RequestNumbers& numbers) -> Status {
+            [&](const core::RequestNumbers& numbers) -> Status {
                 const std::lock_guard lock(mutex_);
                 requests_.on_numbers(numbers);
                 return Ok{};
@@ -330,8 +333,8 @@ void GatewayServer::send() {
     while (link_->there()) {
         if (to_send_.empty()) {
             const std::lock_guard lock(mutex_);
-            for (wire::Message& message : requests_.take_messages(kMessagesAtOnce)) {
-                to_send_.push_back(std::move(message));
+            for (core::GatewayMessage& message : requests_.take_messages(kMessagesAtOnce)) {
+                std::visit([&](auto& one) { to_send_.emplace_back(std::move(one)); }, message);
             }
         }
         if (to_send_.empty()) return;
@@ -344,15 +347,15 @@ void GatewayServer::send() {
 // --------------------------------------------------------------------------------------
 
 void GatewayServer::tell() {
-    std::vector<wire::RequestEvent> told;
+    std::vector<core::RequestEvent> told;
     {
         const std::lock_guard lock(mutex_);
         told = requests_.take_told();
     }
-    for (wire::RequestEvent& event : told) tell(std::move(event));
+    for (core::RequestEvent& event : told) tell(std::move(event));
 }
 
-void GatewayServer::tell(wire::RequestEvent event) {
+void GatewayServer::tell(core::RequestEvent event) {
     const auto to_sink = [&](core::RequestId id, bool last, const auto& say) {
         sinks_.tell(id, last, say);
     };

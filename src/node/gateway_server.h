@@ -12,9 +12,9 @@
 #include <thread>
 
 #include "api/service.h"
+#include "core/gateway/gateway_requests.h"
 #include "model/gguf.h"
 #include "node/gateway_link.h"
-#include "node/gateway_requests.h"
 #include "node/request_sinks.h"
 #include "node/weight_fetcher.h"
 
@@ -22,14 +22,14 @@ namespace helix::node {
 
 struct GatewayOptions {
     GatewayLinkOptions link;
-    GatewayRules rules;
+    core::GatewayRules rules;
     // Called once, on the gateway's thread, when it cannot go on (ended()): all that is open has
     // ended with an error, and so will what comes. Until wait_for_model() has returned a model that
     // says so instead.
     std::function<void()> on_end;
 };
 
-// Answers requests by way of a coordinator elsewhere, and outlives it: see GatewayRequests.
+// Answers requests by way of a coordinator elsewhere, and outlives it: see core::GatewayRequests.
 class GatewayServer final : public api::Service {
   public:
     // Error invalid: an address is none.
@@ -78,7 +78,7 @@ class GatewayServer final : public api::Service {
     void note_link();
     void send();
     void tell();
-    void tell(wire::RequestEvent event);
+    void tell(core::RequestEvent event);
     void end_for_good(const base::Error& error);
 
     GatewayOptions options_;
@@ -93,7 +93,7 @@ class GatewayServer final : public api::Service {
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;
-    GatewayRequests requests_;
+    core::GatewayRequests requests_;
     bool there_ = false;
     std::uint64_t coordinators_ = 0;  // that have been there
     bool waiting_ended_ = false;

@@ -338,15 +338,14 @@ void WorkerSession::on_message(wire::Message message, net::Frame payload) {
                     on_coordinator_gone("the coordinator leaves: " + bye.reason);
                 }
             },
-            [&](base::OneOf<core::TokensProduced, core::LayersReady, core::LayersFailed,
-                            core::SequenceStuck, core::WorkerReport, core::KvBlocks,
-                            core::KvReserved, core::KvArrived, core::KvRefused, core::PeerLost,
-                            core::StageTimes, core::Holding, wire::Hello, wire::ProfileReport,
-                            wire::ManifestRequest, wire::ChunkRequest, wire::TensorsReady,
-                            wire::TensorRequest, wire::TensorPiece, wire::Ping, wire::PeerHello,
-                            wire::GatewayHello, wire::GatewayWelcome, wire::RequestNumbers,
-                            wire::SubmitRequest, wire::EndRequest, wire::MoveRequest,
-                            wire::RequestEvents, wire::GatewayView> auto&) {
+            [&](base::OneOf<
+                core::TokensProduced, core::LayersReady, core::LayersFailed, core::SequenceStuck,
+                core::WorkerReport, core::KvBlocks, core::KvReserved, core::KvArrived,
+                core::KvRefused, core::PeerLost, core::StageTimes, core::Holding, wire::Hello,
+                wire::ProfileReport, wire::ManifestRequest, wire::ChunkRequest, wire::TensorsReady,
+                wire::TensorRequest, wire::TensorPiece, wire::Ping, wire::PeerHello,
+                wire::GatewayHello, wire::GatewayWelcome, core::RequestNumbers, core::Submitted,
+                core::Ended, core::MoveRequest, core::RequestEvents, wire::GatewayView> auto&) {
                 end(SessionEnd::lost,
                     fmt::format("the coordinator sent a {}, which no worker expects",
                                 wire::message_name(message)));

@@ -109,7 +109,7 @@ Status check_sampling(const spec::SamplingParams& params) {
     return check_thought(grammar.thought);
 }
 
-Status check_request(const SubmitRequest& message) {
+Status check_request(const core::Submitted& message) {
     const core::Request& request = message.request;
     std::size_t tokens =
         request.prompt.size() + request.prediction.size() + request.stop_tokens.size();

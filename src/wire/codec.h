@@ -59,7 +59,7 @@ base::Result<Message> decode(std::span<const std::byte> bytes, std::size_t paylo
 // is refused, and so is one whose prompt and output of one choice are more than kMaxItems tokens,
 // which go to a worker in one message. The sender asks, since whoever gets a message that is wrong
 // ends the connection.
-base::Status check_request(const SubmitRequest& message);
+base::Status check_request(const core::Submitted& message);
 
 // For log lines: "StageInputs".
 const char* message_name(const Message& message);

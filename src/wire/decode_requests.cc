@@ -63,65 +63,66 @@ core::Begun get(const pb::Begun& from) {
     return begun;
 }
 
-Result<RequestEvent> get(core::RequestId id, const pb::RejectRequest& from) {
+Result<core::RequestEvent> get(core::RequestId id, const pb::RejectRequest& from) {
     TRY_VOID(text("message", from.message()));
     TRY_VOID(in_range("retry_after_s", from.retry_after_s(), 0,
                       std::numeric_limits<std::int32_t>::max()));
     TRY(const core::RejectReason reason,
         get_enum("reason of a refusal", from.reason(), core::kLastRejectReason));
-    return RequestEvent{core::RejectRequest{id, reason, from.message(), from.retry_after_s()}};
+    return core::RequestEvent{
+        core::RejectRequest{id, reason, from.message(), from.retry_after_s()}};
 }
 
-Result<RequestEvent> get(core::RequestId id, const pb::RequestRouted& from,
-                         const SessionLimits& limits) {
+Result<core::RequestEvent> get(core::RequestId id, const pb::RequestRouted& from,
+                               const SessionLimits& limits) {
     core::RequestRouted event{id, {}, from.attempt(), from.cached_tokens()};
     TRY(event.pipeline, get_pipeline(from.pipeline(), limits));
     TRY_VOID(in_range("cached_tokens", from.cached_tokens(), 0, kMaxPosition));
     TRY(event.reason, get_enum("reason of a route", from.reason(), core::kLastRouteReason));
-    return RequestEvent{std::move(event)};
+    return core::RequestEvent{std::move(event)};
 }
 
-Result<RequestEvent> get(core::RequestId id, const pb::StreamToken& from) {
+Result<core::RequestEvent> get(core::RequestId id, const pb::StreamToken& from) {
     TRY_VOID(in_range("index", from.index(), 0, kMaxPosition));
     core::StreamToken event{id, from.index(), {}};
     TRY(event.token, get(from.token()));
     TRY(event.choice, get_choice(from.choice()));
-    return RequestEvent{std::move(event)};
+    return core::RequestEvent{std::move(event)};
 }
 
-Result<RequestEvent> get(core::RequestId id, const pb::ScoreTokens& from) {
+Result<core::RequestEvent> get(core::RequestId id, const pb::ScoreTokens& from) {
     TRY_VOID(in_range("scored tokens", from.tokens_size(), 1, kMaxItems));
     core::ScoreTokens event{id, {}};
     for (const pb::ProducedToken& one : from.tokens()) {
         TRY(core::ProducedToken token, get(one));
         event.tokens.push_back(std::move(token));
     }
-    return RequestEvent{std::move(event)};
+    return core::RequestEvent{std::move(event)};
 }
 
-Result<RequestEvent> get(core::RequestId id, const pb::EmbedPrompt& from,
-                         const SessionLimits& limits) {
+Result<core::RequestEvent> get(core::RequestId id, const pb::EmbedPrompt& from,
+                               const SessionLimits& limits) {
     TRY(std::vector<float> values, get_embedding(from.values(), limits));
-    return RequestEvent{core::EmbedPrompt{id, std::move(values)}};
+    return core::RequestEvent{core::EmbedPrompt{id, std::move(values)}};
 }
 
-Result<RequestEvent> get(core::RequestId id, const pb::FinishChoice& from) {
+Result<core::RequestEvent> get(core::RequestId id, const pb::FinishChoice& from) {
     core::FinishChoice event{id};
     TRY(event.choice, get_choice(from.choice()));
     TRY(event.reason, get_enum("reason of an end", from.reason(), core::kLastFinishReason));
-    return RequestEvent{event};
+    return core::RequestEvent{event};
 }
 
-Result<RequestEvent> get(core::RequestId id, const pb::FinishRequest& from) {
+Result<core::RequestEvent> get(core::RequestId id, const pb::FinishRequest& from) {
     core::FinishRequest event{id};
     TRY(event.reason, get_enum("reason of an end", from.reason(), core::kLastFinishReason));
     TRY(event.cause, get_enum("cause of a failure", from.cause(), core::kLastFailureCause));
     TRY_VOID(text("error", from.error()));
     event.error = from.error();
-    return RequestEvent{std::move(event)};
+    return core::RequestEvent{std::move(event)};
 }
 
-Result<RequestEvent> get(core::RequestId id, const pb::StageTimed& from) {
+Result<core::RequestEvent> get(core::RequestId id, const pb::StageTimed& from) {
     core::StageTimed event;
     event.id = id;
     event.attempt = from.attempt();
@@ -135,14 +136,14 @@ Result<RequestEvent> get(core::RequestId id, const pb::StageTimed& from) {
     TRY(event.first, get_time("first_ns", from.first_ns()));
     TRY(event.last, get_time("last_ns", from.last_ns()));
     TRY_VOID(in_range("last_ns", from.last_ns(), from.first_ns(), kMaxTimeNs));
-    return RequestEvent{event};
+    return core::RequestEvent{event};
 }
 
-Result<RequestEvent> get(const pb::RequestEvent& from, const SessionLimits& limits) {
+Result<core::RequestEvent> get(const pb::RequestEvent& from, const SessionLimits& limits) {
     const core::RequestId id{from.id()};
     switch (from.what_case()) {
         case pb::RequestEvent::kAccepted:
-            return RequestEvent{core::AcceptRequest{id}};
+            return core::RequestEvent{core::AcceptRequest{id}};
         case pb::RequestEvent::kRejected:
             return get(id, from.rejected());
         case pb::RequestEvent::kRouted:
@@ -205,11 +206,11 @@ Result<Message> get(const pb::RequestNumbers& from) {
         TRY_VOID(at_most("first", from.first(),
                          std::numeric_limits<std::uint64_t>::max() - from.count()));
     }
-    return Message{RequestNumbers{core::RequestId{from.first()}, from.count()}};
+    return Message{core::RequestNumbers{core::RequestId{from.first()}, from.count()}};
 }
 
 Result<Message> get(const pb::SubmitRequest& from) {
-    SubmitRequest message;
+    core::Submitted message;
     TRY(message.request, get(from.request()));
     if (from.has_begun()) message.begun = get(from.begun());
     TRY_VOID(check_request(message));
@@ -217,7 +218,7 @@ Result<Message> get(const pb::SubmitRequest& from) {
 }
 
 Result<Message> get(const pb::EndRequest& from) {
-    EndRequest message{core::RequestId{from.id()}};
+    core::Ended message{core::RequestId{from.id()}};
     TRY(message.reason, get_enum("reason of an end", from.reason(), core::kLastFinishReason));
     TRY_VOID(in_range("choice_plus_1", from.choice_plus_1(), 0, kMaxMembers));
     if (from.choice_plus_1() != 0) message.choice = from.choice_plus_1() - 1;
@@ -225,11 +226,11 @@ Result<Message> get(const pb::EndRequest& from) {
 }
 
 Result<Message> get(const pb::RequestEvents& from, const SessionLimits& limits) {
-    RequestEvents message;
+    core::RequestEvents message;
     TRY(message.said, get_time("said_ns", from.said_ns()));
     TRY_VOID(in_range("events", from.events_size(), 0, kMaxItems));
     for (const pb::RequestEvent& one : from.events()) {
-        TRY(RequestEvent event, get(one, limits));
+        TRY(core::RequestEvent event, get(one, limits));
         message.events.push_back(std::move(event));
     }
     return Message{std::move(message)};
@@ -258,7 +259,7 @@ Result<Message> decode_of_gateways(const pb::Envelope& from, const SessionLimits
         case pb::Envelope::kEndRequest:
             return get(from.end_request());
         case pb::Envelope::kMoveRequest:
-            return Message{MoveRequest{core::RequestId{from.move_request().id()}}};
+            return Message{core::MoveRequest{core::RequestId{from.move_request().id()}}};
         case pb::Envelope::kRequestEvents:
             return get(from.request_events(), limits);
         case pb::Envelope::kGatewayView:

@@ -320,11 +320,13 @@ struct Encoder {
     }
     void operator()(const GatewayHello& m) const { put(m, *out.mutable_gateway_hello()); }
     void operator()(const GatewayWelcome& m) const { put(m, *out.mutable_gateway_welcome()); }
-    void operator()(const RequestNumbers& m) const { put(m, *out.mutable_request_numbers()); }
-    void operator()(const SubmitRequest& m) const { put(m, *out.mutable_submit_request()); }
-    void operator()(const EndRequest& m) const { put(m, *out.mutable_end_request()); }
-    void operator()(const MoveRequest& m) const { out.mutable_move_request()->set_id(m.id.value); }
-    void operator()(const RequestEvents& m) const { put(m, *out.mutable_request_events()); }
+    void operator()(const core::RequestNumbers& m) const { put(m, *out.mutable_request_numbers()); }
+    void operator()(const core::Submitted& m) const { put(m, *out.mutable_submit_request()); }
+    void operator()(const core::Ended& m) const { put(m, *out.mutable_end_request()); }
+    void operator()(const core::MoveRequest& m) const {
+        out.mutable_move_request()->set_id(m.id.value);
+    }
+    void operator()(const core::RequestEvents& m) const { put(m, *out.mutable_request_events()); }
     void operator()(const GatewayView& m) const { put(m, *out.mutable_gateway_view()); }
 };
 
@@ -368,11 +370,11 @@ struct Namer {
     const char* operator()(const core::Holding&) const { return "Holding"; }
     const char* operator()(const GatewayHello&) const { return "GatewayHello"; }
     const char* operator()(const GatewayWelcome&) const { return "GatewayWelcome"; }
-    const char* operator()(const RequestNumbers&) const { return "RequestNumbers"; }
-    const char* operator()(const SubmitRequest&) const { return "SubmitRequest"; }
-    const char* operator()(const EndRequest&) const { return "EndRequest"; }
-    const char* operator()(const MoveRequest&) const { return "MoveRequest"; }
-    const char* operator()(const RequestEvents&) const { return "RequestEvents"; }
+    const char* operator()(const core::RequestNumbers&) const { return "RequestNumbers"; }
+    const char* operator()(const core::Submitted&) const { return "SubmitRequest"; }
+    const char* operator()(const core::Ended&) const { return "EndRequest"; }
+    const char* operator()(const core::MoveRequest&) const { return "MoveRequest"; }
+    const char* operator()(const core::RequestEvents&) const { return "RequestEvents"; }
     const char* operator()(const GatewayView&) const { return "GatewayView"; }
 };
 

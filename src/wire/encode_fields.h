@@ -28,10 +28,11 @@ void put(const core::SequenceHeld& held, pb::SequenceHeld& out);
 // What a gateway and the coordinator say to each other (encode_requests.cc).
 void put(const GatewayHello& message, pb::GatewayHello& out);
 void put(const GatewayWelcome& message, pb::GatewayWelcome& out);
-void put(const RequestNumbers& message, pb::RequestNumbers& out);
-void put(const SubmitRequest& message, pb::SubmitRequest& out);
-void put(const EndRequest& message, pb::EndRequest& out);
-void put(const RequestEvents& message, pb::RequestEvents& out);
+void put(const core::RequestNumbers& message, pb::RequestNumbers& out);
+void put(const core::Submitted& message, pb::SubmitRequest& out);
+void put(const core::Ended& message, pb::EndRequest& out);
+void put(const core::MoveRequest& message, pb::MoveRequest& out);
+void put(const core::RequestEvents& message, pb::RequestEvents& out);
 void put(const GatewayView& message, pb::GatewayView& out);
 
 }  // namespace helix::wire

@@ -1,5 +1,6 @@
 // What a gateway and the coordinator say to each other.
 
+#include "base/check.h"
 #include "wire/encode_fields.h"
 
 namespace helix::wire {
@@ -133,25 +134,31 @@ void put(const GatewayWelcome& message, pb::GatewayWelcome& out) {
     out.set_kv_type(message.kv_type);
 }
 
-void put(const RequestNumbers& message, pb::RequestNumbers& out) {
+void put(const core::RequestNumbers& message, pb::RequestNumbers& out) {
     out.set_first(message.first.value);
     out.set_count(message.count);
 }
 
-void put(const SubmitRequest& message, pb::SubmitRequest& out) {
+void put(const core::Submitted& message, pb::SubmitRequest& out) {
     put(message.request, *out.mutable_request());
     if (message.begun.has_value()) put(*message.begun, *out.mutable_begun());
 }
 
-void put(const EndRequest& message, pb::EndRequest& out) {
+void put(const core::Ended& message, pb::EndRequest& out) {
     out.set_id(message.id.value);
     out.set_reason(number_of(message.reason));
     if (message.choice.has_value()) out.set_choice_plus_1(*message.choice + 1);
 }
 
-void put(const RequestEvents& message, pb::RequestEvents& out) {
+// To the best other pipeline: a gateway knows of no other.
+void put(const core::MoveRequest& message, pb::MoveRequest& out) {
+    CHECK(message.to.empty());
+    out.set_id(message.id.value);
+}
+
+void put(const core::RequestEvents& message, pb::RequestEvents& out) {
     out.set_said_ns(message.said.ns);
-    for (const RequestEvent& event : message.events) {
+    for (const core::RequestEvent& event : message.events) {
         std::visit(EventEncoder{*out.add_events()}, event);
     }
 }

@@ -8,8 +8,7 @@
 
 #include "base/hash.h"
 #include "base/time.h"
-#include "core/protocol/coordinator_actions.h"
-#include "core/protocol/coordinator_events.h"
+#include "core/protocol/gateway_messages.h"
 #include "core/protocol/messages.h"
 #include "core/protocol/request.h"
 #include "spec/cluster_spec.h"
@@ -249,43 +248,6 @@ struct GatewayWelcome {
     std::string kv_type;        // of the KV pages, as in Welcome: tokens are determined by it, too
 };
 
-// Numbers for requests: a gateway asks for more while it still has some (first 0), and is given the
-// numbers [first, first + count), which no other request ever has. Comes with the GatewayWelcome,
-// too.
-struct RequestNumbers {
-    core::RequestId first;
-    std::uint32_t count = 0;
-    bool operator==(const RequestNumbers&) const = default;
-};
-
-// A request of a client of the gateway. What the coordinator says of it comes in RequestEvents.
-// When the gateway is gone, its requests end.
-struct SubmitRequest {
-    core::Request request;
-    std::optional<core::Begun> begun = {};  // it was accepted before
-};
-// As core::Ended.
-struct EndRequest {
-    core::RequestId id;
-    core::FinishReason reason = core::FinishReason::cancelled;
-    std::optional<std::int32_t> choice = {};
-    bool operator==(const EndRequest&) const = default;
-};
-// As core::MoveRequest, to the best other pipeline.
-struct MoveRequest {
-    core::RequestId id;
-    bool operator==(const MoveRequest&) const = default;
-};
-
-// What became of the gateway's requests, in the order in which it did.
-using RequestEvent = std::variant<core::AcceptRequest, core::RejectRequest, core::RequestRouted,
-                                  core::StreamToken, core::ScoreTokens, core::EmbedPrompt,
-                                  core::FinishChoice, core::FinishRequest, core::StageTimed>;
-struct RequestEvents {
-    base::TimePoint said;  // by the coordinator's clock, which StageTimed is told by
-    std::vector<RequestEvent> events;
-};
-
 // How the coordinator is, told several times a second.
 struct GatewayView {
     bool serving = false;
@@ -303,7 +265,7 @@ using Message =
                  core::ForkSequences, core::SwapSequences, core::ReserveKv, core::SendKv,
                  core::KvBlocks, core::KvReserved, core::KvArrived, core::KvRefused, core::PeerLost,
                  core::StageTimes, TensorsReady, TensorHolder, TensorRequest, TensorPiece,
-                 core::Holding, GatewayHello, GatewayWelcome, RequestNumbers, SubmitRequest,
-                 EndRequest, MoveRequest, RequestEvents, GatewayView>;
+                 core::Holding, GatewayHello, GatewayWelcome, core::RequestNumbers, core::Submitted,
+                 core::Ended, core::MoveRequest, core::RequestEvents, GatewayView>;
 
 }  // namespace helix::wire

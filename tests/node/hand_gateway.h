@@ -71,7 +71,7 @@ class HandGateway {
     };
     std::map<core::RequestId, Heard> heard;
     std::optional<wire::GatewayWelcome> welcome;
-    wire::RequestNumbers numbers;
+    core::RequestNumbers numbers;
     std::optional<wire::GatewayView> view;
     std::optional<wire::Manifest> manifest;
     std::string header;
@@ -85,7 +85,7 @@ class HandGateway {
         ASSERT_TRUE(message.ok()) << message.error().message;
         std::visit(base::Overloaded{
                        [&](const wire::GatewayWelcome& one) { welcome = one; },
-                       [&](const wire::RequestNumbers& one) { numbers = one; },
+                       [&](const core::RequestNumbers& one) { numbers = one; },
                        [&](const wire::GatewayView& one) { view = one; },
                        [&](const wire::Refused& one) { refused = one.reason; },
                        [&](const wire::Goodbye&) { said_goodbye = true; },
@@ -94,8 +94,8 @@ class HandGateway {
                            header.assign(reinterpret_cast<const char*>(got.payload.bytes.data()),
                                          got.payload.bytes.size());
                        },
-                       [&](const wire::RequestEvents& events) {
-                           for (const wire::RequestEvent& event : events.events) take(event);
+                       [&](const core::RequestEvents& events) {
+                           for (const core::RequestEvent& event : events.events) take(event);
                        },
                        [&](const auto& other) {
                            ADD_FAILURE() << "a gateway heard " << wire::message_name(other);
@@ -104,7 +104,7 @@ class HandGateway {
                    *message);
     }
 
-    void take(const wire::RequestEvent& event) {
+    void take(const core::RequestEvent& event) {
         std::visit(
             base::Overloaded{
                 [&](const core::AcceptRequest& one) { heard[one.id].accepted = true; },

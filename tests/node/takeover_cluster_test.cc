@@ -69,7 +69,7 @@ TEST(Takeover, ARequestGoesOnWhereItRanUnderTheNextCoordinator) {
     const core::RequestId id = gateway.next_id();
     core::Request request = greedy(kPrompt, 120);
     request.id = id;
-    gateway.say(wire::SubmitRequest{request, {}});
+    gateway.say(core::Submitted{request, {}});
     ASSERT_TRUE(gateway.listen_until([&] { return gateway.heard[id].tokens.size() >= 10; }));
     first.reset();
     ASSERT_TRUE(gateway.listen_until([&] { return gateway.said_goodbye; }));
@@ -81,7 +81,7 @@ TEST(Takeover, ARequestGoesOnWhereItRanUnderTheNextCoordinator) {
     HandGateway again(endpoint, gateway.welcome->term);
     ASSERT_TRUE(again.wait_welcome());
     EXPECT_GT(again.welcome->term, gateway.welcome->term);
-    again.say(wire::SubmitRequest{request, begun_with(said, 1)});
+    again.say(core::Submitted{request, begun_with(said, 1)});
     ASSERT_TRUE(again.listen_until([&] { return again.heard[id].finish.has_value(); }));
     const HandGateway::Heard& rest = again.heard[id];
     EXPECT_EQ(rest.finish->reason, core::FinishReason::length) << rest.finish->error;
@@ -114,7 +114,7 @@ TEST(Takeover, WhatNobodyClaimsIsFreedAndWhatIsNotKeptIsComputedAnew) {
     const core::RequestId id = gateway.next_id();
     core::Request request = greedy(kPrompt, 60);
     request.id = id;
-    gateway.say(wire::SubmitRequest{request, {}});
+    gateway.say(core::Submitted{request, {}});
     ASSERT_TRUE(gateway.listen_until([&] { return gateway.heard[id].tokens.size() >= 5; }));
     first.reset();
     ASSERT_TRUE(gateway.listen_until([&] { return gateway.said_goodbye; }));
@@ -124,7 +124,7 @@ TEST(Takeover, WhatNobodyClaimsIsFreedAndWhatIsNotKeptIsComputedAnew) {
     ASSERT_NE(second, nullptr);
     HandGateway again(endpoint, gateway.welcome->term);
     ASSERT_TRUE(again.wait_welcome());
-    again.say(wire::SubmitRequest{request, begun_with(said, 1)});
+    again.say(core::Submitted{request, begun_with(said, 1)});
     ASSERT_TRUE(again.listen_until([&] { return again.heard[id].finish.has_value(); }));
     const HandGateway::Heard& rest = again.heard[id];
     ASSERT_FALSE(rest.routes.empty());
@@ -191,8 +191,8 @@ TEST(Takeover, AGatewayThatSaysWhatItMayNotIsCutOff) {
     ASSERT_TRUE(twice.wait_welcome());
     core::Request request = greedy(kPrompt, 5);
     request.id = twice.next_id();
-    twice.say(wire::SubmitRequest{request, {}});
-    twice.say(wire::SubmitRequest{request, {}});
+    twice.say(core::Submitted{request, {}});
+    twice.say(core::Submitted{request, {}});
     EXPECT_TRUE(twice.listen_until([&] { return twice.is_cut_off; }));
 
     // A request that the model cannot have ends, and nothing else does.
@@ -200,7 +200,7 @@ TEST(Takeover, AGatewayThatSaysWhatItMayNotIsCutOff) {
     ASSERT_TRUE(wrong.wait_welcome());
     core::Request no_word = greedy({kVocab}, 5);
     no_word.id = wrong.next_id();
-    wrong.say(wire::SubmitRequest{no_word, {}});
+    wrong.say(core::Submitted{no_word, {}});
     ASSERT_TRUE(wrong.listen_until([&] { return wrong.heard[no_word.id].rejection.has_value(); }));
     EXPECT_NE(wrong.heard[no_word.id].rejection->message.find("1000 is none of them"),
               std::string::npos)
@@ -217,7 +217,7 @@ TEST(Takeover, TheRequestsOfAGatewayThatIsGoneEnd) {
         ASSERT_TRUE(gateway.wait_welcome());
         core::Request request = greedy(kPrompt, 1000);
         request.id = gateway.next_id();
-        gateway.say(wire::SubmitRequest{request, {}});
+        gateway.say(core::Submitted{request, {}});
         ASSERT_TRUE(
             gateway.listen_until([&] { return !gateway.heard[request.id].tokens.empty(); }));
         ASSERT_TRUE(

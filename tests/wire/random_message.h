@@ -429,13 +429,14 @@ class RandomMessages {
             case 38:
                 return gateway_welcome();
             case 39:
-                return RequestNumbers{core::RequestId{random_.next() / 2}, 1 + small_u(1U << 31U)};
+                return core::RequestNumbers{core::RequestId{random_.next() / 2},
+                                            1 + small_u(1U << 31U)};
             case 40:
                 return submit();
             case 41:
                 return end_request();
             case 42:
-                return MoveRequest{core::RequestId{random_.next()}};
+                return core::MoveRequest{core::RequestId{random_.next()}};
             case 43:
                 return events();
             default:
@@ -491,8 +492,8 @@ class RandomMessages {
         r.score_prompt = r.sampling.n_logprobs >= 0 && random_.chance(0.5);
         return r;
     }
-    SubmitRequest submit() {
-        SubmitRequest m{request()};
+    core::Submitted submit() {
+        core::Submitted m{request()};
         if (random_.chance(0.5)) return m;
         m.begun.emplace();
         for (std::int32_t i = 0; i < m.request.n; ++i) {
@@ -507,14 +508,14 @@ class RandomMessages {
         return static_cast<core::FinishReason>(
             small(static_cast<std::uint64_t>(core::kLastFinishReason) + 1));
     }
-    EndRequest end_request() {
-        EndRequest m{core::RequestId{random_.next()}, finish_reason()};
+    core::Ended end_request() {
+        core::Ended m{core::RequestId{random_.next()}, finish_reason()};
         if (random_.chance(0.5)) m.choice = small(kMaxMembers);
         return m;
     }
-    RequestEvent event() {
+    core::RequestEvent event() {
         const core::RequestId id{random_.next()};
-        switch (random_.below(std::variant_size_v<RequestEvent>)) {
+        switch (random_.below(std::variant_size_v<core::RequestEvent>)) {
             case 0:
                 return core::AcceptRequest{id};
             case 1:
@@ -559,8 +560,8 @@ class RandomMessages {
             }
         }
     }
-    RequestEvents events() {
-        RequestEvents m{base::TimePoint{number(1ULL << 60U) - number(1ULL << 60U)}, {}};
+    core::RequestEvents events() {
+        core::RequestEvents m{base::TimePoint{number(1ULL << 60U) - number(1ULL << 60U)}, {}};
         for (std::uint64_t i = random_.below(9); i > 0; --i) m.events.push_back(event());
         return m;
     }

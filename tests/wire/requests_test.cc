@@ -26,16 +26,16 @@ Enum behind(Enum last) {
     return static_cast<Enum>(static_cast<int>(last) + 1);
 }
 
-SubmitRequest plain() {
-    SubmitRequest message;
+core::Submitted plain() {
+    core::Submitted message;
     message.request.id = RequestId{5};
     message.request.prompt = {1, 2, 3};
     return message;
 }
 
 // Three answers, the prompt scored; it has begun.
-SubmitRequest begun() {
-    SubmitRequest message = plain();
+core::Submitted begun() {
+    core::Submitted message = plain();
     message.request.n = 3;
     message.request.sampling.n_logprobs = 2;
     message.request.score_prompt = true;
@@ -43,8 +43,8 @@ SubmitRequest begun() {
     return message;
 }
 
-SubmitRequest embedding() {
-    SubmitRequest message = plain();
+core::Submitted embedding() {
+    core::Submitted message = plain();
     message.request.pooling = spec::Pooling::mean;
     message.request.max_tokens = 1;
     return message;
@@ -56,11 +56,11 @@ struct Wrong {
 };
 
 // Each of the changes makes the request one that check_request and decode refuse, in these words.
-void expect_all_refused(const SubmitRequest& right, const std::vector<Wrong>& wrong) {
+void expect_all_refused(const core::Submitted& right, const std::vector<Wrong>& wrong) {
     ASSERT_TRUE(check_request(right).ok()) << check_request(right).error().message;
     ASSERT_TRUE(decode_again(right).ok()) << decode_again(right).error().message;
     for (const auto& [words, change] : wrong) {
-        SubmitRequest message = right;
+        core::Submitted message = right;
         change(message.request);
         expect_refused(message, 0, words);
         const base::Status status = check_request(message);
@@ -117,7 +117,7 @@ TEST(SubmitRequest, SamplingThatNoWorkerWouldTakeIsRefused) {
               r.sampling.grammar.thought = {"", "x", {""}, 0};
           }},
          {"marks never", [](auto& r) { r.sampling.grammar.thought.never.assign(9, "x"); }}});
-    SubmitRequest message = plain();
+    core::Submitted message = plain();
     message.request.sampling.grammar.kind = behind(spec::OutputGrammar::Kind::tool_calls);
     expect_refused(message, 0, "grammar_kind");
     message.request.sampling.grammar = {};
@@ -126,7 +126,7 @@ TEST(SubmitRequest, SamplingThatNoWorkerWouldTakeIsRefused) {
 }
 
 TEST(SubmitRequest, WhatAClientMayAskForIsTaken) {
-    SubmitRequest message = plain();
+    core::Submitted message = plain();
     message.request.min_tokens = kMost32;
     message.request.max_draft_tokens = kMost32;
     message.request.sampling.top_k = kMost32;
@@ -135,14 +135,14 @@ TEST(SubmitRequest, WhatAClientMayAskForIsTaken) {
         message.request.priority = priority;
         const auto decoded = decode_again(message);
         ASSERT_TRUE(decoded.ok()) << decoded.error().message;
-        EXPECT_EQ(std::get<SubmitRequest>(*decoded).request.priority, priority);
+        EXPECT_EQ(std::get<core::Submitted>(*decoded).request.priority, priority);
     }
     message.request.prompt.clear();
     EXPECT_TRUE(decode_again(message).ok()) << "the coordinator refuses it, in words for a client";
 }
 
 TEST(SubmitRequest, ABeamSearchHasTheWidthForItsAnswers) {
-    SubmitRequest message = plain();
+    core::Submitted message = plain();
     message.request.n = 2;
     message.request.beam = core::BeamSearch{2, kMaxLengthPenalty, core::EarlyStopping::never};
     expect_all_refused(
@@ -165,7 +165,7 @@ TEST(SubmitRequest, AnEmbeddingIsOneAnswerOfNoTokens) {
                              r.sampling.n_logprobs = 0;
                              r.score_prompt = true;
                          }}});
-    SubmitRequest message = embedding();
+    core::Submitted message = embedding();
     message.request.pooling = behind(spec::kLastPooling);
     expect_refused(message, 0, "pooling");
     message = embedding();
@@ -176,7 +176,7 @@ TEST(SubmitRequest, AnEmbeddingIsOneAnswerOfNoTokens) {
 }
 
 TEST(SubmitRequest, AScoredPromptNeedsLogProbabilities) {
-    SubmitRequest message = plain();
+    core::Submitted message = plain();
     message.request.sampling.n_logprobs = 0;
     message.request.score_prompt = true;
     expect_all_refused(
@@ -184,7 +184,7 @@ TEST(SubmitRequest, AScoredPromptNeedsLogProbabilities) {
 }
 
 TEST(SubmitRequest, WhatItHasBegunWithFitsTheRequest) {
-    using Change = std::function<void(SubmitRequest&)>;
+    using Change = std::function<void(core::Submitted&)>;
     const std::vector<std::pair<std::string, Change>> wrong = {
         {"without a prompt", [](auto& m) { m.request.prompt.clear(); }},
         {"choices", [](auto& m) { m.begun->choices.pop_back(); }},
@@ -200,19 +200,19 @@ TEST(SubmitRequest, WhatItHasBegunWithFitsTheRequest) {
     };
     ASSERT_TRUE(decode_again(begun()).ok()) << decode_again(begun()).error().message;
     for (const auto& [words, change] : wrong) {
-        SubmitRequest message = begun();
+        core::Submitted message = begun();
         change(message);
         expect_refused(message, 0, words);
         EXPECT_FALSE(check_request(message).ok()) << words;
     }
-    SubmitRequest message = begun();
+    core::Submitted message = begun();
     message.begun->attempts_before = kMaxAttemptsBefore;
     message.begun->choices[1].output.assign(kMaxItems - 3, 1);
     EXPECT_TRUE(decode_again(message).ok());
 }
 
 TEST(SubmitRequest, TheLargestIsSmallerThanAMessageMayBe) {
-    SubmitRequest message = plain();
+    core::Submitted message = plain();
     core::Request& request = message.request;
     request.prompt.assign(kMaxItems, kMaxVocabSize);
     request.stop_tokens.assign(kMaxItems, kMaxVocabSize);
@@ -236,9 +236,9 @@ TEST(SubmitRequest, TheLargestIsSmallerThanAMessageMayBe) {
 
 // ---- what becomes of requests
 
-void expect_event_refused(const RequestEvent& event, const std::string& words,
+void expect_event_refused(const core::RequestEvent& event, const std::string& words,
                           const SessionLimits& limits = kLimits) {
-    expect_refused(RequestEvents{{}, {core::AcceptRequest{}, event}}, 0, words, limits);
+    expect_refused(core::RequestEvents{{}, {core::AcceptRequest{}, event}}, 0, words, limits);
 }
 
 TEST(RequestEvents, FieldsOutOfRangeAreRefusedByName) {
@@ -265,14 +265,15 @@ TEST(RequestEvents, FieldsOutOfRangeAreRefusedByName) {
     expect_event_refused(core::FinishChoice{{}, 0, behind(core::kLastFinishReason)}, "end");
     expect_event_refused(core::FinishRequest{{}, behind(core::kLastFinishReason)}, "end");
     expect_event_refused(core::FinishRequest{{}, {}, behind(core::kLastFailureCause)}, "failure");
-    EXPECT_TRUE(decode_again(RequestEvents{{}, {core::EmbedPrompt{{}, {0.5F}}}}).ok()) << "a score";
-    EXPECT_TRUE(decode_again(RequestEvents{}).ok());
+    EXPECT_TRUE(decode_again(core::RequestEvents{{}, {core::EmbedPrompt{{}, {0.5F}}}}).ok())
+        << "a score";
+    EXPECT_TRUE(decode_again(core::RequestEvents{}).ok());
 }
 
 TEST(RequestEvents, TimesAreInOrderAndTheirDifferencesDoNotOverflow) {
     using Change = std::function<void(core::StageTimed&)>;
     const core::StageTimed right{{}, 1, {2}, 3, 4, {5}, {-kMaxTimeNs}, {kMaxTimeNs}};
-    ASSERT_TRUE(decode_again(RequestEvents{{-kMaxTimeNs}, {right}}).ok());
+    ASSERT_TRUE(decode_again(core::RequestEvents{{-kMaxTimeNs}, {right}}).ok());
     const std::vector<std::pair<std::string, Change>> wrong = {
         {"batches", [](auto& e) { e.batches = 0; }},
         {"rows", [](auto& e) { e.rows = 0; }},
@@ -286,19 +287,19 @@ TEST(RequestEvents, TimesAreInOrderAndTheirDifferencesDoNotOverflow) {
         change(event);
         expect_event_refused(event, words);
     }
-    expect_refused(RequestEvents{{kMost64}, {}}, 0, "said_ns");
+    expect_refused(core::RequestEvents{{kMost64}, {}}, 0, "said_ns");
 }
 
 TEST(RequestEvents, LongTextsAreCutBetweenTwoCharacters) {
     std::string words = "x";
     while (words.size() <= kMaxTextBytes) words += "\u00E4";
-    const RequestEvents message{
+    const core::RequestEvents message{
         {},
         {core::FinishRequest{{}, core::FinishReason::error, core::FailureCause::stalled, words},
          core::RejectRequest{{}, {}, words}}};
     const auto decoded = decode_again(message);
     ASSERT_TRUE(decoded.ok()) << decoded.error().message;
-    const auto& events = std::get<RequestEvents>(*decoded).events;
+    const auto& events = std::get<core::RequestEvents>(*decoded).events;
     const std::string expected = words.substr(0, kMaxTextBytes - 1);
     EXPECT_EQ(std::get<core::FinishRequest>(events[0]).error, expected);
     EXPECT_EQ(std::get<core::RejectRequest>(events[1]).message, expected);
@@ -317,16 +318,17 @@ TEST(Gateway, FieldsOutOfRangeAreRefusedByName) {
     const std::string long_text(kMaxTextBytes + 1, 'x');
     expect_refused(GatewayHello{10, long_text, "", 0}, 0, "name");
     expect_refused(GatewayHello{10, "", long_text, 0}, 0, "public_key");
-    expect_refused(EndRequest{{}, behind(core::kLastFinishReason), {}}, 0, "reason");
-    expect_refused(EndRequest{{}, {}, -2}, 0, "choice");
-    expect_refused(EndRequest{{}, {}, kMaxMembers}, 0, "choice");
-    expect_refused(RequestNumbers{{7}, 0}, 0, "count");
-    expect_refused(RequestNumbers{{std::numeric_limits<std::uint64_t>::max()}, 1}, 0, "first");
-    EXPECT_TRUE(decode_again(RequestNumbers{}).ok()) << "it asks for some";
+    expect_refused(core::Ended{{}, behind(core::kLastFinishReason), {}}, 0, "reason");
+    expect_refused(core::Ended{{}, {}, -2}, 0, "choice");
+    expect_refused(core::Ended{{}, {}, kMaxMembers}, 0, "choice");
+    expect_refused(core::RequestNumbers{{7}, 0}, 0, "count");
+    expect_refused(core::RequestNumbers{{std::numeric_limits<std::uint64_t>::max()}, 1}, 0,
+                   "first");
+    EXPECT_TRUE(decode_again(core::RequestNumbers{}).ok()) << "it asks for some";
     expect_refused(GatewayView{true, -1, 0, 0}, 0, "capacity_tokens");
     expect_refused(GatewayView{true, 0, -1, 0}, 0, "waiting");
     expect_refused(GatewayView{true, 0, 0, -1}, 0, "running");
-    expect_refused(MoveRequest{{3}}, 1, "raw frame");
+    expect_refused(core::MoveRequest{{3}}, 1, "raw frame");
 }
 
 TEST(Gateway, AWelcomeTellsOfAModelThatThereIs) {

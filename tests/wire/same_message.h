@@ -82,7 +82,15 @@ inline auto fields_of(const core::Begun& m) {
     const auto& [a, b, c] = m;
     return std::tie(a, b, c);
 }
-inline auto fields_of(const SubmitRequest& m) {
+inline auto fields_of(const core::Submitted& m) {
+    const auto& [a, b] = m;
+    return std::tie(a, b);
+}
+inline auto fields_of(const core::Ended& m) {
+    const auto& [a, b, c] = m;
+    return std::tie(a, b, c);
+}
+inline auto fields_of(const core::MoveRequest& m) {
     const auto& [a, b] = m;
     return std::tie(a, b);
 }
@@ -122,7 +130,7 @@ inline auto fields_of(const core::StageTimed& m) {
     const auto& [a, b, c, d, e, f, g, h] = m;
     return std::tie(a, b, c, d, e, f, g, h);
 }
-inline auto fields_of(const RequestEvents& m) {
+inline auto fields_of(const core::RequestEvents& m) {
     const auto& [a, b] = m;
     return std::tie(a, b);
 }

@@ -1,4 +1,4 @@
-#include "node/gateway_requests.h"
+#include "core/gateway/gateway_requests.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -7,9 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "wire/codec.h"
-
-namespace helix::node {
+namespace helix::core {
 
 using base::Ok;
 using base::Status;
@@ -21,7 +19,7 @@ constexpr unsigned kAttemptBits = 16;
 constexpr std::uint32_t kNumbersKept = 4096;  // more are asked for when less than half are left
 constexpr std::size_t kMostTimed = 4096;
 
-std::string seconds_text(base::Duration duration) {
+std::string seconds_text(Duration duration) {
     return fmt::format("{:g} s", duration.seconds());
 }
 
@@ -30,21 +28,21 @@ std::string seconds_text(base::Duration duration) {
 // ---- what clients want
 // -----------------------------------------------------------------------------------
 
-core::RequestId GatewayRequests::submit(core::Request request) {
-    const core::RequestId id{next_id_++};
+RequestId GatewayRequests::submit(Request request) {
+    const RequestId id{next_id_++};
     if (!closed_.empty()) {
-        refuse(id, core::RejectReason::unavailable, closed_);
+        refuse(id, RejectReason::unavailable, closed_);
         return id;
     }
     if (given_up_) {
-        refuse(id, core::RejectReason::unavailable,
+        refuse(id, RejectReason::unavailable,
                fmt::format("there has been no coordinator for more than {}",
                            seconds_text(rules_.coordinator_wait)));
         return id;
     }
     if (queue_is_full()) {
         refuse(
-            id, core::RejectReason::queue_full,
+            id, RejectReason::queue_full,
             fmt::format("{} requests wait at this gateway for a coordinator already", new_.size()));
         return id;
     }
@@ -56,34 +54,33 @@ core::RequestId GatewayRequests::submit(core::Request request) {
     return id;
 }
 
-void GatewayRequests::end(core::RequestId id, core::FinishReason reason) {
+void GatewayRequests::end(RequestId id, FinishReason reason) {
     const auto entry = open_.find(id);
     if (entry == open_.end()) return;
-    if (entry->second.sent) messages_.emplace_back(wire::EndRequest{entry->second.number, reason});
+    if (entry->second.sent) messages_.emplace_back(Ended{entry->second.number, reason});
     forget(entry);
 }
 
-void GatewayRequests::end_choice(core::RequestId id, std::int32_t choice,
-                                 core::FinishReason reason) {
+void GatewayRequests::end_choice(RequestId id, std::int32_t choice, FinishReason reason) {
     const auto entry = open_.find(id);
     if (entry == open_.end()) return;
     Open& open = entry->second;
     if (choice < 0 || choice >= open.request.n) return;
-    core::Begun::Choice& got = open.got.choices[static_cast<std::size_t>(choice)];
+    Begun::Choice& got = open.got.choices[static_cast<std::size_t>(choice)];
     if (std::exchange(got.ended, true)) return;
     open.last_choice = reason;
-    told_.emplace_back(core::FinishChoice{id, choice, reason});
+    told_.emplace_back(FinishChoice{id, choice, reason});
     if (open.sent) {
-        messages_.emplace_back(wire::EndRequest{open.number, reason, choice});
+        messages_.emplace_back(Ended{open.number, reason, choice});
     } else if (has_all(open)) {
         finish(entry, reason, {});
     }
 }
 
-void GatewayRequests::move(core::RequestId id) {
+void GatewayRequests::move(RequestId id) {
     const auto entry = open_.find(id);
     if (entry == open_.end() || !entry->second.sent) return;
-    messages_.emplace_back(wire::MoveRequest{entry->second.number});
+    messages_.emplace_back(MoveRequest{entry->second.number});
 }
 
 // ---- coordinators
@@ -94,7 +91,7 @@ void GatewayRequests::on_coordinator() {
     given_up_ = false;
 }
 
-void GatewayRequests::on_coordinator_gone(base::TimePoint now) {
+void GatewayRequests::on_coordinator_gone(TimePoint now) {
     if (!there_) return;
     there_ = false;
     gone_since_ = now;
@@ -115,14 +112,14 @@ void GatewayRequests::on_coordinator_gone(base::TimePoint now) {
     }
 }
 
-void GatewayRequests::on_numbers(const wire::RequestNumbers& numbers) {
+void GatewayRequests::on_numbers(const RequestNumbers& numbers) {
     asked_for_numbers_ = false;
     if (numbers.count == 0 || numbers_left_ >= kNumbersKept) return;
     numbers_.push_back(numbers);
     numbers_left_ += numbers.count;
 }
 
-void GatewayRequests::on_tick(base::TimePoint now) {
+void GatewayRequests::on_tick(TimePoint now) {
     if (there_ || given_up_ || now - gone_since_ < rules_.coordinator_wait) return;
     given_up_ = true;
     fail_all(fmt::format("the coordinator is gone, and for {} no other was found",
@@ -137,12 +134,12 @@ void GatewayRequests::close(const std::string& error) {
 void GatewayRequests::fail_all(const std::string& error) {
     while (!open_.empty()) {
         const auto entry = open_.begin();
-        const core::RequestId id = entry->first;
+        const RequestId id = entry->first;
         if (entry->second.accepted) {
-            finish(entry, core::FinishReason::error, error);
+            finish(entry, FinishReason::error, error);
         } else {
             forget(entry);
-            refuse(id, core::RejectReason::unavailable, error);
+            refuse(id, RejectReason::unavailable, error);
         }
     }
 }
@@ -150,39 +147,39 @@ void GatewayRequests::fail_all(const std::string& error) {
 // ---- what is to be said
 // -------------------------------------------------------------------------------------
 
-std::vector<wire::Message> GatewayRequests::take_messages(std::size_t most) {
+std::vector<GatewayMessage> GatewayRequests::take_messages(std::size_t most) {
     if (!there_) return {};
     ask_for_numbers();
-    std::vector<wire::Message> taken;
+    std::vector<GatewayMessage> taken;
     const auto some = static_cast<std::ptrdiff_t>(std::min(most, messages_.size()));
     std::move(messages_.begin(), messages_.begin() + some, std::back_inserter(taken));
     messages_.erase(messages_.begin(), messages_.begin() + some);
-    for (std::set<core::RequestId>* from : {&begun_, &new_}) {
+    for (std::set<RequestId>* from : {&begun_, &new_}) {
         while (taken.size() < most && !from->empty()) {
             const auto entry = open_.find(*from->begin());
             if (entry->second.number.value == 0 && !give_number(entry)) break;
-            std::optional<wire::SubmitRequest> message = hand_over(entry);
+            std::optional<Submitted> message = hand_over(entry);
             if (message.has_value()) taken.emplace_back(std::move(*message));
         }
     }
     return taken;
 }
 
-std::vector<wire::RequestEvent> GatewayRequests::take_told() {
+std::vector<RequestEvent> GatewayRequests::take_told() {
     return std::exchange(told_, {});
 }
 
 void GatewayRequests::ask_for_numbers() {
     if (asked_for_numbers_ || numbers_left_ >= kNumbersKept / 2) return;
     asked_for_numbers_ = true;
-    messages_.emplace_back(wire::RequestNumbers{{}, kNumbersKept});
+    messages_.emplace_back(RequestNumbers{{}, kNumbersKept});
 }
 
 // False when there is none to give; more will come.
 bool GatewayRequests::give_number(Entry entry) {
     while (!numbers_.empty()) {
-        wire::RequestNumbers& from = numbers_.front();
-        const core::RequestId number = from.first;
+        RequestNumbers& from = numbers_.front();
+        const RequestId number = from.first;
         ++from.first.value;
         --numbers_left_;
         if (--from.count == 0) numbers_.pop_front();
@@ -194,29 +191,28 @@ bool GatewayRequests::give_number(Entry entry) {
 }
 
 // Gives the request to the present coordinator. Nothing where it is such as none would take.
-std::optional<wire::SubmitRequest> GatewayRequests::hand_over(Entry entry) {
+std::optional<Submitted> GatewayRequests::hand_over(Entry entry) {
     Open& open = entry->second;
     begun_.erase(entry->first);
     new_.erase(entry->first);
-    wire::SubmitRequest message;
+    Submitted message;
     if (open.accepted) {
         open.got.attempts_before = ++open.handovers << kAttemptBits;
         message.begun = open.got;
     }
     open.request.id = open.number;
     message.request = open.request;
-    // Who sends a message that is wrong is cut off, with all that it has open.
-    const Status good = wire::check_request(message);
+    const Status good = check_(message);
     if (good.ok()) {
         open.sent = true;
         return message;
     }
     if (open.accepted) {
-        finish(entry, core::FinishReason::error, good.error().message);
+        finish(entry, FinishReason::error, good.error().message);
     } else {
-        const core::RequestId id = entry->first;
+        const RequestId id = entry->first;
         forget(entry);
-        refuse(id, core::RejectReason::never_fits, good.error().message);
+        refuse(id, RejectReason::never_fits, good.error().message);
     }
     return std::nullopt;
 }
@@ -224,19 +220,19 @@ std::optional<wire::SubmitRequest> GatewayRequests::hand_over(Entry entry) {
 // ---- one request
 // --------------------------------------------------------------------------------------------
 
-GatewayRequests::Entry GatewayRequests::find_sent(core::RequestId number) {
+GatewayRequests::Entry GatewayRequests::find_sent(RequestId number) {
     const auto found = by_number_.find(number);
     if (found == by_number_.end()) return open_.end();
     const auto entry = open_.find(found->second);
     return entry->second.sent ? entry : open_.end();
 }
 
-core::RequestId GatewayRequests::id_of(core::RequestId number) const {
+RequestId GatewayRequests::id_of(RequestId number) const {
     if (const auto found = by_number_.find(number); found != by_number_.end()) {
         return found->second;
     }
     const auto over = timed_.find(number);
-    return over == timed_.end() ? core::RequestId{} : over->second;
+    return over == timed_.end() ? RequestId{} : over->second;
 }
 
 // Whether the client lacks nothing but the word that this was all.
@@ -249,7 +245,7 @@ bool GatewayRequests::has_all(const Open& open) {
 
 // remember: StageTimed may still tell of it.
 void GatewayRequests::let_go_of_number(Entry entry, bool remember) {
-    const core::RequestId number = std::exchange(entry->second.number, {});
+    const RequestId number = std::exchange(entry->second.number, {});
     if (number.value == 0) return;
     by_number_.erase(number);
     if (!remember || !entry->second.request.timed) return;
@@ -267,26 +263,25 @@ void GatewayRequests::forget(Entry entry) {
     open_.erase(entry);
 }
 
-void GatewayRequests::finish(Entry entry, core::FinishReason reason, std::string error) {
-    const auto cause = reason == core::FinishReason::error ? core::FailureCause::unserved
-                                                           : core::FailureCause::none;
-    told_.emplace_back(core::FinishRequest{entry->first, reason, cause, std::move(error)});
+void GatewayRequests::finish(Entry entry, FinishReason reason, std::string error) {
+    const auto cause = reason == FinishReason::error ? FailureCause::unserved : FailureCause::none;
+    told_.emplace_back(FinishRequest{entry->first, reason, cause, std::move(error)});
     forget(entry);
 }
 
-void GatewayRequests::refuse(core::RequestId id, core::RejectReason reason, std::string message) {
-    told_.emplace_back(core::RejectRequest{id, reason, std::move(message), 1});
+void GatewayRequests::refuse(RequestId id, RejectReason reason, std::string message) {
+    told_.emplace_back(RejectRequest{id, reason, std::move(message), 1});
 }
 
 // ---- what a coordinator tells
 // -------------------------------------------------------------------------------
 
-Status GatewayRequests::on_events(base::TimePoint now, wire::RequestEvents events) {
-    const base::Duration clocks = now - events.said;  // between the coordinator's clock and ours
-    for (wire::RequestEvent& event : events.events) {
+Status GatewayRequests::on_events(TimePoint now, RequestEvents events) {
+    const Duration clocks = now - events.said;  // between the coordinator's clock and ours
+    for (RequestEvent& event : events.events) {
         const Status taken = std::visit(
             [&](auto& one) -> Status {
-                if constexpr (std::is_same_v<std::decay_t<decltype(one)>, core::StageTimed>) {
+                if constexpr (std::is_same_v<std::decay_t<decltype(one)>, StageTimed>) {
                     one.id = id_of(one.id);
                     one.first = one.first + clocks;
                     one.last = one.last + clocks;
@@ -312,15 +307,15 @@ Status GatewayRequests::check_accepted(const Open& open, const char* told) {
         fmt::format("told {} of request {} before it accepted it", told, open.number.value));
 }
 
-Status GatewayRequests::take(Entry entry, core::AcceptRequest event) {
+Status GatewayRequests::take(Entry entry, AcceptRequest event) {
     if (std::exchange(entry->second.accepted, true)) return Ok{};
     told_.emplace_back(event);
     return Ok{};
 }
 
-Status GatewayRequests::take(Entry entry, core::RejectRequest event) {
+Status GatewayRequests::take(Entry entry, RejectRequest event) {
     if (entry->second.accepted) {
-        finish(entry, core::FinishReason::error,
+        finish(entry, FinishReason::error,
                "the coordinator that took over refuses to go on: " + event.message);
         return Ok{};
     }
@@ -329,13 +324,13 @@ Status GatewayRequests::take(Entry entry, core::RejectRequest event) {
     return Ok{};
 }
 
-Status GatewayRequests::take(Entry entry, core::RequestRouted event) {
+Status GatewayRequests::take(Entry entry, RequestRouted event) {
     TRY_VOID(check_accepted(entry->second, "the pipeline"));
     told_.emplace_back(std::move(event));
     return Ok{};
 }
 
-Status GatewayRequests::take(Entry entry, core::StreamToken event) {
+Status GatewayRequests::take(Entry entry, StreamToken event) {
     Open& open = entry->second;
     TRY_VOID(check_accepted(open, "a token"));
     if (event.choice < 0 || event.choice >= open.request.n || open.request.wants_embedding()) {
@@ -343,7 +338,7 @@ Status GatewayRequests::take(Entry entry, core::StreamToken event) {
                                          event.choice, open.number.value,
                                          open.request.wants_embedding() ? 0 : open.request.n));
     }
-    core::Begun::Choice& got = open.got.choices[static_cast<std::size_t>(event.choice)];
+    Begun::Choice& got = open.got.choices[static_cast<std::size_t>(event.choice)];
     if (got.ended) return Ok{};
     const auto has = static_cast<std::int32_t>(got.output.size());
     if (event.index < 0 || event.index > has) {
@@ -364,17 +359,17 @@ Status GatewayRequests::take(Entry entry, core::StreamToken event) {
 
 // What would come does not go on from what the client has.
 void GatewayRequests::stop_diverging(Entry entry) {
-    messages_.emplace_back(wire::EndRequest{entry->second.number, core::FinishReason::cancelled});
-    finish(entry, core::FinishReason::error,
+    messages_.emplace_back(Ended{entry->second.number, FinishReason::cancelled});
+    finish(entry, FinishReason::error,
            "the coordinator that took over came to another answer than the one that was begun");
 }
 
-Status GatewayRequests::take(Entry entry, core::ScoreTokens event) {
+Status GatewayRequests::take(Entry entry, ScoreTokens event) {
     Open& open = entry->second;
     TRY_VOID(check_accepted(open, "log-probabilities"));
     std::int32_t& scored = open.got.scored;
     std::erase_if(event.tokens, [&](const auto& token) { return token.position <= scored; });
-    for (const core::ProducedToken& token : event.tokens) {
+    for (const ProducedToken& token : event.tokens) {
         if (token.position != scored + 1) {
             return base::invalid(fmt::format(
                 "told the log-probability of position {} of request {}, expected position {}",
@@ -386,7 +381,7 @@ Status GatewayRequests::take(Entry entry, core::ScoreTokens event) {
     return Ok{};
 }
 
-Status GatewayRequests::take(Entry entry, core::EmbedPrompt event) {
+Status GatewayRequests::take(Entry entry, EmbedPrompt event) {
     Open& open = entry->second;
     TRY_VOID(check_accepted(open, "the embedding"));
     if (!open.request.wants_embedding()) {
@@ -397,25 +392,25 @@ Status GatewayRequests::take(Entry entry, core::EmbedPrompt event) {
     return Ok{};
 }
 
-Status GatewayRequests::take(Entry entry, core::FinishChoice event) {
+Status GatewayRequests::take(Entry entry, FinishChoice event) {
     Open& open = entry->second;
     TRY_VOID(check_accepted(open, "the end of an answer"));
     if (event.choice < 0 || event.choice >= open.request.n) {
         return base::invalid(fmt::format("told the end of answer {} of request {}, which has {}",
                                          event.choice, open.number.value, open.request.n));
     }
-    core::Begun::Choice& got = open.got.choices[static_cast<std::size_t>(event.choice)];
+    Begun::Choice& got = open.got.choices[static_cast<std::size_t>(event.choice)];
     if (std::exchange(got.ended, true)) return Ok{};
     open.last_choice = event.reason;
     told_.emplace_back(event);
     return Ok{};
 }
 
-Status GatewayRequests::take(Entry entry, core::FinishRequest event) {
+Status GatewayRequests::take(Entry entry, FinishRequest event) {
     TRY_VOID(check_accepted(entry->second, "the end"));
     told_.emplace_back(std::move(event));
     forget(entry);
     return Ok{};
 }
 
-}  // namespace helix::node
+}  // namespace helix::core

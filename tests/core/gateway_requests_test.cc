@@ -1,7 +1,7 @@
 // What a gateway keeps of its clients' requests, and what it passes on, whichever coordinators come
 // and go.
 
-#include "node/gateway_requests.h"
+#include "core/gateway/gateway_requests.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-namespace helix::node::gateway_requests_test {
+namespace helix::core::gateway_requests_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -28,8 +28,8 @@ base::TimePoint at(double seconds) {
     return base::TimePoint{} + base::from_seconds(seconds);
 }
 
-core::Request request_of(std::vector<spec::Token> prompt) {
-    core::Request request;
+Request request_of(std::vector<spec::Token> prompt) {
+    Request request;
     request.prompt = std::move(prompt);
     request.max_tokens = 10;
     request.sampling.seed = 7;
@@ -41,16 +41,16 @@ class GatewayRequestsTest : public ::testing::Test {
     // A coordinator is there; the numbers that it gives are above those of the one before.
     void come() {
         requests_.on_coordinator();
-        requests_.on_numbers({core::RequestId{next_number_}, 100});
+        requests_.on_numbers({RequestId{next_number_}, 100});
         next_number_ += 1000;
     }
     void go(double seconds = 0) { requests_.on_coordinator_gone(at(seconds)); }
 
     // What a coordinator is given now.
-    std::vector<wire::SubmitRequest> submitted() {
-        std::vector<wire::SubmitRequest> all;
-        for (wire::Message& message : requests_.take_messages(kAll)) {
-            if (auto* one = std::get_if<wire::SubmitRequest>(&message)) {
+    std::vector<Submitted> submitted() {
+        std::vector<Submitted> all;
+        for (GatewayMessage& message : requests_.take_messages(kAll)) {
+            if (auto* one = std::get_if<Submitted>(&message)) {
                 all.push_back(std::move(*one));
             } else {
                 others_.push_back(std::move(message));
@@ -58,36 +58,36 @@ class GatewayRequestsTest : public ::testing::Test {
         }
         return all;
     }
-    wire::SubmitRequest submitted_one() {
+    Submitted submitted_one() {
         auto all = submitted();
         EXPECT_EQ(all.size(), 1U);
-        return all.empty() ? wire::SubmitRequest{} : std::move(all.front());
+        return all.empty() ? Submitted{} : std::move(all.front());
     }
-    base::Status tell(std::vector<wire::RequestEvent> events) {
+    base::Status tell(std::vector<RequestEvent> events) {
         return requests_.on_events(at(100), {at(100), std::move(events)});
     }
-    void tell_well(std::vector<wire::RequestEvent> events) {
+    void tell_well(std::vector<RequestEvent> events) {
         const base::Status told = tell(std::move(events));
         EXPECT_TRUE(told.ok()) << told.error().message;
     }
     // A coordinator says such tokens, one after the other, from this index on.
-    void stream(core::RequestId number, std::int32_t index, const std::vector<spec::Token>& tokens,
+    void stream(RequestId number, std::int32_t index, const std::vector<spec::Token>& tokens,
                 std::int32_t choice = 0) {
         for (const spec::Token token : tokens) {
-            tell_well({core::StreamToken{number, index++, produced(token), choice}});
+            tell_well({StreamToken{number, index++, produced(token), choice}});
         }
     }
-    static core::ProducedToken produced(spec::Token token, std::int32_t position = 0) {
-        core::ProducedToken made;
+    static ProducedToken produced(spec::Token token, std::int32_t position = 0) {
+        ProducedToken made;
         made.token = token;
         made.position = position;
         return made;
     }
     // The tokens that clients have been told since the last call, of this answer.
-    std::vector<spec::Token> heard(core::RequestId id, std::int32_t choice = 0) {
+    std::vector<spec::Token> heard(RequestId id, std::int32_t choice = 0) {
         std::vector<spec::Token> tokens;
-        for (const wire::RequestEvent& event : requests_.take_told()) {
-            const auto* token = std::get_if<core::StreamToken>(&event);
+        for (const RequestEvent& event : requests_.take_told()) {
+            const auto* token = std::get_if<StreamToken>(&event);
             if (token != nullptr && token->id == id && token->choice == choice) {
                 tokens.push_back(token->token.token);
             }
@@ -97,23 +97,28 @@ class GatewayRequestsTest : public ::testing::Test {
     template <typename Event>
     std::vector<Event> told() {
         std::vector<Event> all;
-        for (const wire::RequestEvent& event : requests_.take_told()) {
+        for (const RequestEvent& event : requests_.take_told()) {
             if (const auto* one = std::get_if<Event>(&event)) all.push_back(*one);
         }
         return all;
     }
     // A request that a coordinator has accepted; and its number there.
-    std::pair<core::RequestId, core::RequestId> accepted(core::Request request) {
-        const core::RequestId id = requests_.submit(std::move(request));
-        const core::RequestId number = submitted_one().request.id;
-        tell_well({core::AcceptRequest{number}});
+    std::pair<RequestId, RequestId> accepted(Request request) {
+        const RequestId id = requests_.submit(std::move(request));
+        const RequestId number = submitted_one().request.id;
+        tell_well({AcceptRequest{number}});
         return {id, number};
     }
 
     GatewayRules rules_{.max_waiting = 3, .coordinator_wait = base::from_seconds(60)};
-    GatewayRequests requests_{rules_, at(0)};
+    // A coordinator of these tests takes no temperature below 0.
+    static base::Status check(const Submitted& message) {
+        if (message.request.sampling.temperature >= 0) return base::Ok{};
+        return base::invalid("temperature is below 0");
+    }
+    GatewayRequests requests_{rules_, check, at(0)};
     std::uint64_t next_number_ = kFirstNumber;
-    std::vector<wire::Message> others_;
+    std::vector<GatewayMessage> others_;
 };
 
 TEST_F(GatewayRequestsTest, AnAnswerGoesOnWithItsNextTokenUnderTheNextCoordinator) {
@@ -124,7 +129,7 @@ TEST_F(GatewayRequestsTest, AnAnswerGoesOnWithItsNextTokenUnderTheNextCoordinato
     go();
     EXPECT_THAT(requests_.take_messages(kAll), IsEmpty()) << "nobody is there";
     come();
-    const wire::SubmitRequest again = submitted_one();
+    const Submitted again = submitted_one();
     EXPECT_EQ(again.request.id, number) << "workers may hold it under this number";
     EXPECT_THAT(again.request.prompt, ElementsAre(5, 6));
     EXPECT_EQ(again.request.sampling.seed, 7U);
@@ -134,7 +139,7 @@ TEST_F(GatewayRequestsTest, AnAnswerGoesOnWithItsNextTokenUnderTheNextCoordinato
     EXPECT_FALSE(again.begun->choices[0].ended);
     EXPECT_EQ(again.begun->attempts_before, 1U << 16U);
     stream(number, 3, {14});
-    tell_well({core::FinishRequest{number, core::FinishReason::length}});
+    tell_well({FinishRequest{number, FinishReason::length}});
     EXPECT_THAT(heard(id), ElementsAre(14));
     EXPECT_EQ(requests_.open(), 0U);
 }
@@ -145,7 +150,7 @@ TEST_F(GatewayRequestsTest, WithEveryHandoverTheAttemptsBeginHigher) {
     for (std::uint32_t times = 1; times <= 3; ++times) {
         go();
         come();
-        const wire::SubmitRequest again = submitted_one();
+        const Submitted again = submitted_one();
         ASSERT_TRUE(again.begun.has_value());
         EXPECT_EQ(again.begun->attempts_before, times << 16U);
     }
@@ -159,7 +164,7 @@ TEST_F(GatewayRequestsTest, TheClientHearsOnceThatItsRequestWasAcceptedAndNoToke
     go();
     come();
     submitted();
-    tell_well({core::AcceptRequest{number}});
+    tell_well({AcceptRequest{number}});
     stream(number, 0, {11, 12, 13});
     EXPECT_THAT(requests_.take_told(), SizeIs(1)) << "the third token alone";
 }
@@ -173,76 +178,76 @@ TEST_F(GatewayRequestsTest, AnAnswerThatIsAnotherThanTheOneThatWasBegunEndsWithA
     submitted();
     requests_.take_told();
     stream(number, 0, {11, 99});
-    const auto ends = told<core::FinishRequest>();
+    const auto ends = told<FinishRequest>();
     ASSERT_THAT(ends, SizeIs(1));
     EXPECT_EQ(ends[0].id, id);
-    EXPECT_EQ(ends[0].reason, core::FinishReason::error);
+    EXPECT_EQ(ends[0].reason, FinishReason::error);
     EXPECT_THAT(ends[0].error, HasSubstr("another answer"));
     submitted();
     ASSERT_THAT(others_, SizeIs(::testing::Ge(1)));
-    EXPECT_EQ(std::get<wire::EndRequest>(others_.back()).id, number);
+    EXPECT_EQ(std::get<Ended>(others_.back()).id, number);
 }
 
 TEST_F(GatewayRequestsTest, AGapIsTheCoordinatorsFaultAndIsNamed) {
     come();
     const auto [id, number] = accepted(request_of({5}));
     stream(number, 0, {11});
-    const base::Status told = tell({core::StreamToken{number, 2, produced(13), 0}});
+    const base::Status told = tell({StreamToken{number, 2, produced(13), 0}});
     ASSERT_FALSE(told.ok());
     EXPECT_THAT(told.error().message, HasSubstr("token 2"));
     EXPECT_THAT(told.error().message, HasSubstr("expected token 1"));
-    EXPECT_FALSE(tell({core::StreamToken{number, 0, produced(13), 1}}).ok()) << "one answer";
-    EXPECT_FALSE(tell({core::FinishChoice{number, 7}}).ok());
-    EXPECT_FALSE(tell({core::EmbedPrompt{number, {1.0F}}}).ok());
+    EXPECT_FALSE(tell({StreamToken{number, 0, produced(13), 1}}).ok()) << "one answer";
+    EXPECT_FALSE(tell({FinishChoice{number, 7}}).ok());
+    EXPECT_FALSE(tell({EmbedPrompt{number, {1.0F}}}).ok());
 }
 
 TEST_F(GatewayRequestsTest, NothingIsToldOfARequestBeforeItIsAccepted) {
     come();
     requests_.submit(request_of({5}));
-    const core::RequestId number = submitted_one().request.id;
-    const base::Status told = tell({core::StreamToken{number, 0, produced(11), 0}});
+    const RequestId number = submitted_one().request.id;
+    const base::Status told = tell({StreamToken{number, 0, produced(11), 0}});
     ASSERT_FALSE(told.ok());
     EXPECT_THAT(told.error().message, HasSubstr("before it accepted it"));
-    EXPECT_FALSE(tell({core::RequestRouted{number, {}, 1}}).ok());
-    EXPECT_FALSE(tell({core::FinishRequest{number}}).ok());
+    EXPECT_FALSE(tell({RequestRouted{number, {}, 1}}).ok());
+    EXPECT_FALSE(tell({FinishRequest{number}}).ok());
 }
 
 // The coordinator that is gone may have begun it under its number, unheard.
 TEST_F(GatewayRequestsTest, WhatWasNotAcceptedIsAskedForAnewUnderAnotherNumber) {
     come();
-    const core::RequestId id = requests_.submit(request_of({5}));
-    const core::RequestId first = submitted_one().request.id;
+    const RequestId id = requests_.submit(request_of({5}));
+    const RequestId first = submitted_one().request.id;
     go();
     come();
-    const wire::SubmitRequest again = submitted_one();
+    const Submitted again = submitted_one();
     EXPECT_FALSE(again.begun.has_value());
     EXPECT_NE(again.request.id, first);
-    tell_well({core::AcceptRequest{first}});  // of nobody any more
+    tell_well({AcceptRequest{first}});  // of nobody any more
     EXPECT_THAT(requests_.take_told(), IsEmpty());
-    tell_well({core::AcceptRequest{again.request.id}});
-    const auto heard_of = told<core::AcceptRequest>();
+    tell_well({AcceptRequest{again.request.id}});
+    const auto heard_of = told<AcceptRequest>();
     ASSERT_THAT(heard_of, SizeIs(1));
     EXPECT_EQ(heard_of[0].id, id);
 }
 
 TEST_F(GatewayRequestsTest, ChoicesThatHaveEndedAreHandedOverAsEnded) {
     come();
-    core::Request request = request_of({5});
+    Request request = request_of({5});
     request.n = 3;
     const auto [id, number] = accepted(std::move(request));
     stream(number, 0, {11, 12}, 0);
     stream(number, 0, {21}, 1);
-    tell_well({core::FinishChoice{number, 0, core::FinishReason::stop}});
-    requests_.end_choice(id, 2, core::FinishReason::stop);
+    tell_well({FinishChoice{number, 0, FinishReason::stop}});
+    requests_.end_choice(id, 2, FinishReason::stop);
     submitted();
     ASSERT_THAT(others_, SizeIs(::testing::Ge(1)));
-    EXPECT_EQ(std::get<wire::EndRequest>(others_.back()).choice, std::optional<std::int32_t>(2));
-    const auto ended = told<core::FinishChoice>();
+    EXPECT_EQ(std::get<Ended>(others_.back()).choice, std::optional<std::int32_t>(2));
+    const auto ended = told<FinishChoice>();
     ASSERT_THAT(ended, SizeIs(2));
     EXPECT_EQ(ended[1].choice, 2);
     go();
     come();
-    const wire::SubmitRequest again = submitted_one();
+    const Submitted again = submitted_one();
     ASSERT_TRUE(again.begun.has_value());
     ASSERT_THAT(again.begun->choices, SizeIs(3));
     EXPECT_THAT(again.begun->choices[0].output, ElementsAre(11, 12));
@@ -250,7 +255,7 @@ TEST_F(GatewayRequestsTest, ChoicesThatHaveEndedAreHandedOverAsEnded) {
     EXPECT_FALSE(again.begun->choices[1].ended);
     EXPECT_TRUE(again.begun->choices[2].ended);
     requests_.take_told();
-    tell_well({core::FinishChoice{number, 0, core::FinishReason::stop}});
+    tell_well({FinishChoice{number, 0, FinishReason::stop}});
     stream(number, 2, {13}, 0);
     EXPECT_THAT(requests_.take_told(), IsEmpty()) << "it has ended for the client";
 }
@@ -258,71 +263,71 @@ TEST_F(GatewayRequestsTest, ChoicesThatHaveEndedAreHandedOverAsEnded) {
 // They are searched for again, and come to the same.
 TEST_F(GatewayRequestsTest, OfBeamsThatBeginAnewTheClientHearsWhatItLacks) {
     come();
-    core::Request request = request_of({5});
+    Request request = request_of({5});
     request.n = 2;
-    request.beam = core::BeamSearch{.width = 2};
+    request.beam = BeamSearch{.width = 2};
     const auto [id, number] = accepted(std::move(request));
     stream(number, 0, {11, 12}, 0);
-    tell_well({core::FinishChoice{number, 0, core::FinishReason::stop}});
+    tell_well({FinishChoice{number, 0, FinishReason::stop}});
     stream(number, 0, {21}, 1);
     go();
     come();
     submitted();
     requests_.take_told();
     stream(number, 0, {11, 12}, 0);
-    tell_well({core::FinishChoice{number, 0, core::FinishReason::stop}});
+    tell_well({FinishChoice{number, 0, FinishReason::stop}});
     stream(number, 0, {21, 22}, 1);
     EXPECT_THAT(heard(id, 1), ElementsAre(22));
 }
 
 TEST_F(GatewayRequestsTest, AnAnswerThatLacksOnlyTheLastWordEndsWithoutACoordinator) {
     come();
-    core::Request request = request_of({5});
+    Request request = request_of({5});
     request.n = 2;
     const auto [id, number] = accepted(std::move(request));
-    tell_well({core::FinishChoice{number, 0, core::FinishReason::stop},
-               core::FinishChoice{number, 1, core::FinishReason::length}});
+    tell_well({FinishChoice{number, 0, FinishReason::stop},
+               FinishChoice{number, 1, FinishReason::length}});
     requests_.take_told();
     go();
-    const auto ends = told<core::FinishRequest>();
+    const auto ends = told<FinishRequest>();
     ASSERT_THAT(ends, SizeIs(1));
     EXPECT_EQ(ends[0].id, id);
-    EXPECT_EQ(ends[0].reason, core::FinishReason::length);
+    EXPECT_EQ(ends[0].reason, FinishReason::length);
     EXPECT_EQ(ends[0].error, "");
 }
 
 TEST_F(GatewayRequestsTest, LogProbabilitiesOfThePromptGoOnWhereTheyWere) {
     come();
-    core::Request request = request_of({5, 6, 7, 8});
+    Request request = request_of({5, 6, 7, 8});
     request.score_prompt = true;
     request.sampling.n_logprobs = 0;
     const auto [id, number] = accepted(std::move(request));
-    tell_well({core::ScoreTokens{number, {produced(6, 1), produced(7, 2)}}});
+    tell_well({ScoreTokens{number, {produced(6, 1), produced(7, 2)}}});
     requests_.take_told();
     go();
     come();
     EXPECT_EQ(submitted_one().begun->scored, 2);
-    tell_well({core::ScoreTokens{number, {produced(7, 2), produced(8, 3)}}});
-    const auto scored = told<core::ScoreTokens>();
+    tell_well({ScoreTokens{number, {produced(7, 2), produced(8, 3)}}});
+    const auto scored = told<ScoreTokens>();
     ASSERT_THAT(scored, SizeIs(1));
     ASSERT_THAT(scored[0].tokens, SizeIs(1));
     EXPECT_EQ(scored[0].tokens[0].position, 3);
-    EXPECT_FALSE(tell({core::ScoreTokens{number, {produced(1, 5)}}}).ok()) << "4 is missing";
+    EXPECT_FALSE(tell({ScoreTokens{number, {produced(1, 5)}}}).ok()) << "4 is missing";
 }
 
 TEST_F(GatewayRequestsTest, AnEmbeddingIsAskedForAgainUntilTheClientHasIt) {
     come();
-    core::Request request = request_of({5});
+    Request request = request_of({5});
     request.max_tokens = 1;
     request.pooling = spec::Pooling::mean;
     const auto [id, number] = accepted(std::move(request));
     go();
     come();
     EXPECT_EQ(submitted_one().request.pooling, spec::Pooling::mean);
-    tell_well({core::EmbedPrompt{number, {1.0F, 2.0F}}});
-    EXPECT_THAT(told<core::EmbedPrompt>(), SizeIs(1));
+    tell_well({EmbedPrompt{number, {1.0F, 2.0F}}});
+    EXPECT_THAT(told<EmbedPrompt>(), SizeIs(1));
     go();
-    EXPECT_THAT(told<core::FinishRequest>(), SizeIs(1)) << "there is nothing more to come";
+    EXPECT_THAT(told<FinishRequest>(), SizeIs(1)) << "there is nothing more to come";
     EXPECT_EQ(requests_.open(), 0U);
 }
 
@@ -330,11 +335,11 @@ TEST_F(GatewayRequestsTest, TheQueueForACoordinatorIsBounded) {
     for (int i = 0; i < 3; ++i) requests_.submit(request_of({5}));
     EXPECT_TRUE(requests_.queue_is_full());
     EXPECT_THAT(requests_.take_told(), IsEmpty());
-    const core::RequestId fourth = requests_.submit(request_of({5}));
-    const auto rejected = told<core::RejectRequest>();
+    const RequestId fourth = requests_.submit(request_of({5}));
+    const auto rejected = told<RejectRequest>();
     ASSERT_THAT(rejected, SizeIs(1));
     EXPECT_EQ(rejected[0].id, fourth);
-    EXPECT_EQ(rejected[0].reason, core::RejectReason::queue_full);
+    EXPECT_EQ(rejected[0].reason, RejectReason::queue_full);
     EXPECT_EQ(rejected[0].retry_after_s, 1);
     EXPECT_THAT(rejected[0].message, HasSubstr("3 requests wait"));
     come();
@@ -347,9 +352,9 @@ TEST_F(GatewayRequestsTest, WhatWasAcceptedGoesFirstAndTakesNoPlaceInTheQueue) {
     come();
     for (int i = 0; i < 5; ++i) accepted(request_of({5}));
     go();
-    const core::RequestId fresh = requests_.submit(request_of({9}));
+    const RequestId fresh = requests_.submit(request_of({9}));
     EXPECT_FALSE(requests_.queue_is_full());
-    EXPECT_THAT(told<core::RejectRequest>(), IsEmpty());
+    EXPECT_THAT(told<RejectRequest>(), IsEmpty());
     come();
     const auto all = submitted();
     ASSERT_THAT(all, SizeIs(6));
@@ -361,25 +366,25 @@ TEST_F(GatewayRequestsTest, WhatWasAcceptedGoesFirstAndTakesNoPlaceInTheQueue) {
 
 TEST_F(GatewayRequestsTest, NumbersAreAskedForWhileSomeAreLeftAndWhatFindsNoneWaits) {
     requests_.on_coordinator();
-    requests_.on_numbers({core::RequestId{kFirstNumber}, 1});
+    requests_.on_numbers({RequestId{kFirstNumber}, 1});
     requests_.submit(request_of({5}));
     requests_.submit(request_of({6}));
     EXPECT_THAT(submitted(), SizeIs(1)) << "for one there is a number";
     ASSERT_THAT(others_, SizeIs(1));
-    const auto asked = std::get<wire::RequestNumbers>(others_[0]);
+    const auto asked = std::get<RequestNumbers>(others_[0]);
     EXPECT_EQ(asked.first.value, 0U);
     EXPECT_GE(asked.count, 1U);
     EXPECT_THAT(submitted(), IsEmpty());
     EXPECT_THAT(others_, SizeIs(1)) << "it is asked once";
-    requests_.on_numbers({core::RequestId{kFirstNumber + 500}, 10'000});
+    requests_.on_numbers({RequestId{kFirstNumber + 500}, 10'000});
     EXPECT_EQ(submitted_one().request.id.value, kFirstNumber + 500);
     EXPECT_THAT(others_, SizeIs(1)) << "there are enough";
 }
 
 TEST_F(GatewayRequestsTest, NoNumberIsGivenTwice) {
     requests_.on_coordinator();
-    requests_.on_numbers({core::RequestId{kFirstNumber}, 2});
-    requests_.on_numbers({core::RequestId{kFirstNumber}, 3});  // of a coordinator that errs
+    requests_.on_numbers({RequestId{kFirstNumber}, 2});
+    requests_.on_numbers({RequestId{kFirstNumber}, 3});  // of a coordinator that errs
     for (int i = 0; i < 3; ++i) requests_.submit(request_of({5}));
     const auto all = submitted();
     ASSERT_THAT(all, SizeIs(3));
@@ -392,30 +397,30 @@ TEST_F(GatewayRequestsTest, WithoutACoordinatorForTooLongEverythingEndsWithWords
     come();
     const auto [id, number] = accepted(request_of({5}));
     go(100);
-    const core::RequestId fresh = requests_.submit(request_of({6}));
+    const RequestId fresh = requests_.submit(request_of({6}));
     requests_.take_told();
     requests_.on_tick(at(159));
     EXPECT_THAT(requests_.take_told(), IsEmpty());
     requests_.on_tick(at(161));
-    std::optional<core::FinishRequest> end;
-    std::optional<core::RejectRequest> rejection;
-    for (const wire::RequestEvent& event : requests_.take_told()) {
-        if (const auto* one = std::get_if<core::FinishRequest>(&event)) end = *one;
-        if (const auto* one = std::get_if<core::RejectRequest>(&event)) rejection = *one;
+    std::optional<FinishRequest> end;
+    std::optional<RejectRequest> rejection;
+    for (const RequestEvent& event : requests_.take_told()) {
+        if (const auto* one = std::get_if<FinishRequest>(&event)) end = *one;
+        if (const auto* one = std::get_if<RejectRequest>(&event)) rejection = *one;
     }
     ASSERT_TRUE(end.has_value());
     EXPECT_EQ(end->id, id);
-    EXPECT_EQ(end->reason, core::FinishReason::error);
+    EXPECT_EQ(end->reason, FinishReason::error);
     EXPECT_THAT(end->error, HasSubstr("for 60 s no other was found"));
     ASSERT_TRUE(rejection.has_value());
     EXPECT_EQ(rejection->id, fresh);
-    EXPECT_EQ(rejection->reason, core::RejectReason::unavailable);
+    EXPECT_EQ(rejection->reason, RejectReason::unavailable);
     EXPECT_EQ(requests_.open(), 0U);
 
     requests_.submit(request_of({7}));
-    const auto later = told<core::RejectRequest>();
+    const auto later = told<RejectRequest>();
     ASSERT_THAT(later, SizeIs(1));
-    EXPECT_EQ(later[0].reason, core::RejectReason::unavailable);
+    EXPECT_EQ(later[0].reason, RejectReason::unavailable);
     come();
     requests_.submit(request_of({8}));
     EXPECT_THAT(submitted(), SizeIs(1)) << "one is there again";
@@ -426,21 +431,21 @@ TEST_F(GatewayRequestsTest, ThatAClientHasLeftIsSaidToWhoeverHasTheRequest) {
     const auto [id, number] = accepted(request_of({5}));
     submitted();
     others_.clear();
-    requests_.end(id, core::FinishReason::cancelled);
+    requests_.end(id, FinishReason::cancelled);
     submitted();
     ASSERT_THAT(others_, SizeIs(1));
-    EXPECT_EQ(std::get<wire::EndRequest>(others_[0]).id, number);
-    tell_well({core::StreamToken{number, 0, produced(11), 0}});  // it was under way
-    EXPECT_THAT(told<core::StreamToken>(), IsEmpty());
+    EXPECT_EQ(std::get<Ended>(others_[0]).id, number);
+    tell_well({StreamToken{number, 0, produced(11), 0}});  // it was under way
+    EXPECT_THAT(told<StreamToken>(), IsEmpty());
 
-    const core::RequestId other = accepted(request_of({6})).first;
+    const RequestId other = accepted(request_of({6})).first;
     go();
-    requests_.end(other, core::FinishReason::stop);
+    requests_.end(other, FinishReason::stop);
     come();
     others_.clear();
     EXPECT_THAT(submitted(), IsEmpty()) << "nobody waits for it";
-    for (const wire::Message& message : others_) {
-        EXPECT_EQ(std::get_if<wire::EndRequest>(&message), nullptr);
+    for (const GatewayMessage& message : others_) {
+        EXPECT_EQ(std::get_if<Ended>(&message), nullptr);
     }
 }
 
@@ -448,17 +453,17 @@ TEST_F(GatewayRequestsTest, ARefusalToGoOnEndsAnAnswerAndOneOfANewRequestIsTold)
     come();
     const auto [id, number] = accepted(request_of({5}));
     requests_.submit(request_of({6}));
-    const core::RequestId other = submitted_one().request.id;
+    const RequestId other = submitted_one().request.id;
     requests_.take_told();
-    tell_well({core::RejectRequest{other, core::RejectReason::too_long, "too long", 0}});
-    const auto rejected = told<core::RejectRequest>();
+    tell_well({RejectRequest{other, RejectReason::too_long, "too long", 0}});
+    const auto rejected = told<RejectRequest>();
     ASSERT_THAT(rejected, SizeIs(1));
-    EXPECT_EQ(rejected[0].reason, core::RejectReason::too_long);
+    EXPECT_EQ(rejected[0].reason, RejectReason::too_long);
     go();
     come();
     submitted();
-    tell_well({core::RejectRequest{number, core::RejectReason::too_long, "too long", 0}});
-    const auto ends = told<core::FinishRequest>();
+    tell_well({RejectRequest{number, RejectReason::too_long, "too long", 0}});
+    const auto ends = told<FinishRequest>();
     ASSERT_THAT(ends, SizeIs(1));
     EXPECT_EQ(ends[0].id, id);
     EXPECT_THAT(ends[0].error, HasSubstr("refuses to go on: too long"));
@@ -466,20 +471,20 @@ TEST_F(GatewayRequestsTest, ARefusalToGoOnEndsAnAnswerAndOneOfANewRequestIsTold)
 
 TEST_F(GatewayRequestsTest, WhatStagesDidIsToldByOurClockEvenWhenTheRequestIsOver) {
     come();
-    core::Request request = request_of({5});
+    Request request = request_of({5});
     request.timed = true;
     const auto [id, number] = accepted(std::move(request));
-    tell_well({core::FinishRequest{number, core::FinishReason::length}});
+    tell_well({FinishRequest{number, FinishReason::length}});
     requests_.take_told();
-    core::StageTimed timed;
+    StageTimed timed;
     timed.id = number;
     timed.first = at(1000);
     timed.last = at(1001);
-    core::StageTimed of_another = timed;
-    of_another.id = core::RequestId{42};
+    StageTimed of_another = timed;
+    of_another.id = RequestId{42};
     const auto taken = requests_.on_events(at(50), {at(1002), {timed, of_another}});
     ASSERT_TRUE(taken.ok()) << taken.error().message;
-    const auto heard_of = told<core::StageTimed>();
+    const auto heard_of = told<StageTimed>();
     ASSERT_THAT(heard_of, SizeIs(1)) << "and nothing of requests of others";
     EXPECT_EQ(heard_of[0].id, id);
     EXPECT_EQ(heard_of[0].first, at(48));
@@ -491,11 +496,11 @@ TEST_F(GatewayRequestsTest, WhenItIsClosedEverythingEndsAndNothingMoreIsTaken) {
     accepted(request_of({5}));
     requests_.take_told();
     requests_.close("another model is served");
-    const auto ends = told<core::FinishRequest>();
+    const auto ends = told<FinishRequest>();
     ASSERT_THAT(ends, SizeIs(1));
     EXPECT_EQ(ends[0].error, "another model is served");
     requests_.submit(request_of({6}));
-    const auto rejected = told<core::RejectRequest>();
+    const auto rejected = told<RejectRequest>();
     ASSERT_THAT(rejected, SizeIs(1));
     EXPECT_EQ(rejected[0].message, "another model is served");
 }
@@ -503,15 +508,15 @@ TEST_F(GatewayRequestsTest, WhenItIsClosedEverythingEndsAndNothingMoreIsTaken) {
 // A coordinator would cut off whoever sends it, and with it everybody else's answers.
 TEST_F(GatewayRequestsTest, WhatNoCoordinatorWouldTakeIsNotSent) {
     come();
-    core::Request wrong = request_of({5});
+    Request wrong = request_of({5});
     wrong.sampling.temperature = -1;
-    const core::RequestId id = requests_.submit(std::move(wrong));
+    const RequestId id = requests_.submit(std::move(wrong));
     requests_.submit(request_of({6}));
     EXPECT_THAT(submitted(), SizeIs(1));
-    const auto rejected = told<core::RejectRequest>();
+    const auto rejected = told<RejectRequest>();
     ASSERT_THAT(rejected, SizeIs(1));
     EXPECT_EQ(rejected[0].id, id);
-    EXPECT_EQ(rejected[0].reason, core::RejectReason::never_fits);
+    EXPECT_EQ(rejected[0].reason, RejectReason::never_fits);
     EXPECT_THAT(rejected[0].message, HasSubstr("temperature"));
 }
 
@@ -522,8 +527,8 @@ TEST_F(GatewayRequestsTest, MessagesAreTakenAFewAtATimeInOrder) {
     for (int turns = 0; turns < 10 && order.size() < 3; ++turns) {
         const auto some = requests_.take_messages(1);
         ASSERT_LE(some.size(), 1U);
-        for (const wire::Message& message : some) {
-            if (const auto* one = std::get_if<wire::SubmitRequest>(&message)) {
+        for (const GatewayMessage& message : some) {
+            if (const auto* one = std::get_if<Submitted>(&message)) {
                 order.push_back(one->request.prompt[0]);
             }
         }
@@ -532,4 +537,4 @@ TEST_F(GatewayRequestsTest, MessagesAreTakenAFewAtATimeInOrder) {
 }
 
 }  // namespace
-}  // namespace helix::node::gateway_requests_test
+}  // namespace helix::core::gateway_requests_test
