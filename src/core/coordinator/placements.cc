@@ -112,18 +112,23 @@ PipelineParts Placements::final_parts() const {
     for (std::size_t i = 0; i < pending_->workers.size(); ++i) {
         parts.nodes.push_back({pending_->workers[i], pending_->placement.layers[i]});
     }
-    std::map<Ends, spec::LinkSpec> links = measured_links(pending_->workers);
+    std::vector<MeasuredLink> links = measured_links(pending_->workers);
     for (const spec::LinkFlow& flow : pending_->flows) {
-        const auto link = links.find({flow.from, flow.to});
+        const Ends ends(flow.from, flow.to);
+        const auto link = std::lower_bound(
+            links.begin(), links.end(), ends,
+            [](const MeasuredLink& one, const Ends& other) { return one.ends < other; });
         parts.edges.push_back({flow.from, flow.to, flow.tokens_per_s, 0, 0});
-        if (link == links.end()) continue;
-        parts.edges.back().bandwidth_bytes_per_s = link->second.bandwidth_bytes_per_s;
-        parts.edges.back().latency_s = link->second.latency_s;
-        links.erase(link);
+        if (link == links.end() || link->ends != ends || link->measured == nullptr) continue;
+        parts.edges.back().bandwidth_bytes_per_s = link->measured->bandwidth_bytes_per_s;
+        parts.edges.back().latency_s = link->measured->latency_s;
+        link->measured = nullptr;
     }
-    for (const auto& [ends, link] : links) {
-        parts.edges.push_back(
-            {ends.first, ends.second, 0, link.bandwidth_bytes_per_s, link.latency_s});
+    parts.edges.reserve(parts.edges.size() + links.size());
+    for (const MeasuredLink& link : links) {
+        if (link.measured == nullptr) continue;  // the plan uses it
+        parts.edges.push_back({link.ends.first, link.ends.second, 0,
+                               link.measured->bandwidth_bytes_per_s, link.measured->latency_s});
     }
     return parts;
 }
@@ -154,9 +159,9 @@ PipelineParts Placements::present_parts() const {
     };
     const auto index = index_of(ids);
     std::map<Ends, double> planned;
-    std::set<Ends> all;
+    std::vector<Ends> all;
     for (const spec::LinkFlow& flow : pending_->flows) {
-        all.insert({flow.from, flow.to});
+        all.emplace_back(flow.from, flow.to);
         if (settled(flow.from) && settled(flow.to))
             planned[{flow.from, flow.to}] = flow.tokens_per_s;
     }
@@ -165,21 +170,27 @@ PipelineParts Placements::present_parts() const {
         const auto to = index.find(flow.to);
         if (from == index.end() || to == index.end()) continue;
         const Ends ends(from->second, to->second);
-        all.insert(ends);
+        all.push_back(ends);
         planned.emplace(ends, flow.tokens_per_s);
     }
-    std::map<Ends, spec::LinkSpec> links = measured_links(ids);
-    for (const auto& [ends, link] : links) all.insert(ends);
+    const std::vector<MeasuredLink> links = measured_links(ids);
+    for (const MeasuredLink& link : links) all.push_back(link.ends);
     for (std::size_t i = 0; i < ids.size(); ++i) {  // our own links reach every worker
-        all.insert({spec::kCoordinator, static_cast<std::int32_t>(i)});
-        all.insert({static_cast<std::int32_t>(i), spec::kCoordinator});
+        all.emplace_back(spec::kCoordinator, static_cast<std::int32_t>(i));
+        all.emplace_back(static_cast<std::int32_t>(i), spec::kCoordinator);
     }
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
     double most = 1;
     for (const auto& [ends, flow] : planned) most = std::max(most, flow);
+    parts.edges.reserve(all.size());
+    auto next = links.begin();  // both are in order of their ends
     for (const Ends& ends : all) {
         const auto flow = planned.find(ends);
         const bool used = flow != planned.end() && flow->second > 0;
-        const spec::LinkSpec link = links[ends];
+        while (next != links.end() && next->ends < ends) ++next;
+        const bool measured = next != links.end() && next->ends == ends;
+        const spec::LinkSpec link = measured ? *next->measured : spec::LinkSpec{};
         parts.edges.push_back({ends.first, ends.second,
                                used ? flow->second : most * kUnplannedShare,
                                link.bandwidth_bytes_per_s, link.latency_s});
@@ -187,18 +198,26 @@ PipelineParts Placements::present_parts() const {
     return parts;
 }
 
-// Returns the measured links among these workers, by their indices in ids.
-std::map<Ends, spec::LinkSpec> Placements::measured_links(const std::vector<WorkerId>& ids) const {
+// Returns the measured links among these workers, by their indices in ids, in order. Of a link that
+// both ends have measured it is what the first of them says.
+std::vector<Placements::MeasuredLink> Placements::measured_links(
+    const std::vector<WorkerId>& ids) const {
     const auto index = index_of(ids);
-    std::map<Ends, spec::LinkSpec> links;
+    std::vector<MeasuredLink> links;
     for (const WorkerId id : ids) {
         for (const spec::LinkSpec& link : fleet_.at(id).joined.links) {
             const auto from = index.find(link.from);
             const auto to = index.find(link.to);
             if (from == index.end() || to == index.end()) continue;  // it goes to a peer that left
-            links.emplace(Ends(from->second, to->second), link);
+            links.push_back({Ends(from->second, to->second), &link});
         }
     }
+    const auto by_ends = [](const MeasuredLink& a, const MeasuredLink& b) {
+        return a.ends < b.ends;
+    };
+    std::stable_sort(links.begin(), links.end(), by_ends);
+    const auto same = [](const MeasuredLink& a, const MeasuredLink& b) { return a.ends == b.ends; };
+    links.erase(std::unique(links.begin(), links.end(), same), links.end());
     return links;
 }
 

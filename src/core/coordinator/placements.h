@@ -107,8 +107,11 @@ class Placements {
     void skip_epochs(std::uint64_t last) { next_epoch_ = std::max(next_epoch_, last + 1); }
 
   private:
-    std::map<std::pair<std::int32_t, std::int32_t>, spec::LinkSpec> measured_links(
-        const std::vector<WorkerId>& ids) const;
+    struct MeasuredLink {
+        std::pair<std::int32_t, std::int32_t> ends;  // indices
+        const spec::LinkSpec* measured = nullptr;    // of a worker that is here
+    };
+    std::vector<MeasuredLink> measured_links(const std::vector<WorkerId>& ids) const;
 
     const CoordinatorConfig& config_;
     Fleet& fleet_;
