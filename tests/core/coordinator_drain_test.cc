@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
+#include <map>
 
 #include "core/scripted_cluster.h"
 
@@ -40,6 +42,7 @@ class ElasticCluster : public ScriptedCluster {
     std::vector<MigrationEnded> moves;
     std::vector<RequestRouted> routed;
     std::vector<std::vector<WorkerId>> loading;  // workers whose layers one step changed
+    std::map<WorkerId, AssignLayers> told;       // the last that each was sent
     std::optional<PlanCluster> plan;
     std::int32_t failed = 0;
 
@@ -128,6 +131,7 @@ class ElasticCluster : public ScriptedCluster {
     }
     void answer(WorkerId from, const WorkerMessage& message, std::vector<WorkerId>& changing) {
         if (const auto* assign = std::get_if<AssignLayers>(&message)) {
+            told.insert_or_assign(from, *assign);
             if (!worker(from.value).ready) changing.push_back(from);
             if (!loads) return;
             const std::int64_t had = worker(from.value).kv.total();
@@ -181,6 +185,61 @@ TEST(CoordinatorDrain, RequestsMoveAwayAndTheEmptyWorkerIsDismissed) {
     EXPECT_EQ(cluster.reports, (std::vector<std::string>{"worker w0 left"}));
     cluster.pass(base::from_seconds(1));
     EXPECT_FALSE(cluster.plan) << "nobody misses it";
+}
+
+// It was emptied, its connection broke and came back: it is in no placement, and keeps its layers.
+// A worker that comes meanwhile is told to it with the assignment that places that one, so that a
+// request can go on from it to the newcomer once the drain is called off.
+TEST(CoordinatorDrain, ADrainedWorkerIsToldOfWhoComesMeanwhileAndSendsToThemAfterwards) {
+    ElasticCluster cluster(2, 2);  // w0 -> w1 and w2 -> w3
+    cluster.play(DrainWorker{{0}});
+    cluster.pass(base::from_seconds(1));
+    cluster.planned({{{2, {0, 2}}, {3, {2, 4}}}}, 1);
+    cluster.pass(base::from_ms(50));
+    ASSERT_EQ(cluster.drained.size(), 1U);
+    cluster.told.clear();
+    cluster.join(4);
+    cluster.pass(base::from_seconds(1));
+    cluster.planned({{{2, {0, 2}}, {3, {2, 4}}}, {{2, {0, 2}}, {4, {2, 4}}}}, 500);
+    cluster.pass(base::from_seconds(1));
+    const auto told = cluster.told.find(WorkerId{0});
+    ASSERT_NE(told, cluster.told.end()) << "the drained worker was not told of the new placement";
+    EXPECT_EQ(told->second.layers, (LayerRange{0, 2})) << "it keeps its layers";
+    EXPECT_TRUE(std::any_of(told->second.peers.begin(), told->second.peers.end(),
+                            [](const Peer& peer) { return peer.worker == WorkerId{4}; }));
+    cluster.play(DrainWorker{{0}, false, true});
+    cluster.pass(base::from_seconds(1));
+    cluster.planned({{{0, {0, 2}}, {4, {2, 4}}}}, 5000);
+    cluster.pass(base::from_ms(200));
+    EXPECT_TRUE(std::none_of(cluster.loading.begin(), cluster.loading.end(), [](const auto& step) {
+        return std::find(step.begin(), step.end(), WorkerId{0}) != step.end();
+    })) << "it loads nothing";
+    cluster.play(Submitted{request(1)});
+    ASSERT_FALSE(cluster.routed.empty());
+    const Pipeline way = {{{0}, {0, 2}}, {{4}, {2, 4}}};
+    EXPECT_EQ(cluster.routed.back().pipeline, way);
+    cluster.token(1);
+    EXPECT_EQ(cluster.failed, 0);
+}
+
+// A worker that serves is given the layers that it has with each new placement. That it could not
+// load them cannot be.
+TEST(CoordinatorDrain, WhoServesCannotHaveFailedToLoadTheSameLayersAnew) {
+    ElasticCluster cluster(2, 2);
+    cluster.play(DrainWorker{{0}});
+    cluster.pass(base::from_seconds(1));
+    cluster.planned({{{2, {0, 2}}, {3, {2, 4}}}}, 1);
+    cluster.play(Submitted{request(1)});
+    cluster.told.clear();
+    cluster.join(4);
+    cluster.pass(base::from_seconds(1));
+    cluster.loads = false;  // nobody has answered
+    cluster.planned({{{2, {0, 2}}, {3, {2, 4}}}, {{2, {0, 2}}, {4, {2, 4}}}}, 500);
+    ASSERT_TRUE(cluster.told.contains({2}) || cluster.told.contains({0}));
+    const WorkerId who = cluster.told.contains({2}) ? WorkerId{2} : WorkerId{0};
+    ASSERT_TRUE(cluster.worker(who.value).ready);
+    cluster.play(FromWorker{who, LayersFailed{cluster.told.at(who).epoch, "it says so"}});
+    EXPECT_TRUE(cluster.said("could not load what it had loaded"));
 }
 
 // ---- workers that are lost while they are drained

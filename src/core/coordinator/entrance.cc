@@ -92,7 +92,8 @@ std::string Entrance::contradiction(WorkerId worker, const LayersReady& message)
 std::string Entrance::contradiction(WorkerId worker, const LayersFailed& message) const {
     const WorkerState& state = fleet_.at(worker);
     if (message.epoch > state.assigned_epoch) return "answered an assignment that it never got";
-    if (state.ready && message.epoch == state.said.epoch) {
+    // A worker that is ready was given no other layers since.
+    if (state.ready && message.epoch >= state.said.epoch) {
         return "could not load what it had loaded";
     }
     return "";
