@@ -43,6 +43,9 @@ enum class PlantedBug {
     term_not_checked_by_gateway,  // so does a gateway
     begun_forgotten,              // a request that is handed over begins with its first token again
     attempts_not_raised,          // a request that is handed over counts its attempts from 0
+    gateway_requests_kept,        // what runs for a gateway that is gone runs on
+    gateway_number_kept,          // a request that was not accepted keeps its number
+    gateway_queue_reordered,      // requests that waited for a coordinator go to it last first
     count_                        // how many there are
 };
 constexpr std::array<const char*, static_cast<std::size_t>(PlantedBug::count_)> kPlantedBugs{
@@ -76,7 +79,10 @@ constexpr std::array<const char*, static_cast<std::size_t>(PlantedBug::count_)> 
     "term_not_checked_by_worker",
     "term_not_checked_by_gateway",
     "begun_forgotten",
-    "attempts_not_raised"};
+    "attempts_not_raised",
+    "gateway_requests_kept",
+    "gateway_number_kept",
+    "gateway_queue_reordered"};
 
 #ifdef HELIX_PLANTED_BUGS
 inline PlantedBug planted_bug = PlantedBug::none;

@@ -85,10 +85,18 @@ int run_one(const Options& options) {
             return 2;
         }
         for (const Fault& fault : *plan) {
-            const auto n = static_cast<std::int32_t>(which.workers.size());
+            const bool of_gateway = is_of_gateway(fault.kind);
+            const auto n = of_gateway ? which.cluster.gateways
+                                      : static_cast<std::int32_t>(which.workers.size());
             if (fault.a < n && fault.b < n) continue;
-            fmt::print(stderr, "{}: \"{}\": this seed has {} worker(s), w0 to w{}\n",
-                       options.plan_file, to_text(fault), n, n - 1);
+            if (of_gateway && n == 0) {
+                fmt::print(stderr, "{}: \"{}\": this seed has no gateways\n", options.plan_file,
+                           to_text(fault));
+                return 2;
+            }
+            fmt::print(stderr, "{}: \"{}\": this seed has {} {}(s), {}0 to {}{}\n",
+                       options.plan_file, to_text(fault), n, of_gateway ? "gateway" : "worker",
+                       of_gateway ? 'g' : 'w', of_gateway ? 'g' : 'w', n - 1);
             return 2;
         }
         which.faults = std::move(*plan);
@@ -132,9 +140,9 @@ void print_total(const FuzzResult& total, std::uint64_t seeds, std::uint64_t rer
         "broken {}, messages lost {}, duplicated {}, moves asked for {} ({} refused at once), "
         "migrations committed {}, given up while reserving {}, while copying {}, in the last round "
         "{}, failovers {}, coordinators killed {} ({} requests cut off, {} handed over by "
-        "gateways, {} adopted), coordinators replaced {} ({} told so, {} orders and {} words of "
-        "those "
-        "that were back, led by two = 0), drains {} ({} to the "
+        "gateways, {} of them to the same coordinator, {} adopted), coordinators replaced {} ({} "
+        "told so, {} orders and {} words of those that were back, led by two = 0), gateways killed "
+        "{} ({} requests asked for again), cut off {}, paused {}, drains {} ({} to the "
         "end), tokens computed again {}, requests {} ({} "
         "completed, {} explicit errors), tokens {}, lost = 0, wrong = 0, unreached probes: {}, "
         "determinism re-runs {}; {:.0f} s, {:.0f}x real time\n",
@@ -142,10 +150,12 @@ void print_total(const FuzzResult& total, std::uint64_t seeds, std::uint64_t rer
         counts.false_losses, counts.links_broken, counts.lost, counts.duplicated, moves.asked,
         moves.refused, moves.committed, moves.given_up[0], moves.given_up[1], moves.given_up[2],
         counts.failovers, counts.coordinator_kills, counts.cut_off, counts.handed_over,
-        counts.adopted, counts.coordinators_replaced, counts.formers_stopped, counts.former_orders,
-        counts.former_words, counts.drains, counts.drained, counts.recomputed_tokens,
-        total.requests, total.completed, total.errors, total.tokens,
-        unreached.empty() ? "none" : unreached, reruns, took, total.simulated_s / took);
+        counts.handed_over_again, counts.adopted, counts.coordinators_replaced,
+        counts.formers_stopped, counts.former_orders, counts.former_words, counts.gateway_kills,
+        counts.asked_again, counts.gateway_cuts, counts.gateway_pauses, counts.drains,
+        counts.drained, counts.recomputed_tokens, total.requests, total.completed, total.errors,
+        total.tokens, unreached.empty() ? "none" : unreached, reruns, took,
+        total.simulated_s / took);
 }
 
 int run_many(const Options& options) {

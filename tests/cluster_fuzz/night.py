@@ -15,8 +15,9 @@ import time
 NUMBERS = ["simulated", "seeds", "kills", "partitions", "pauses", "false losses", "links broken", "messages lost",
            "duplicated", "moves asked for", "of them refused at once", "migrations committed",
            "given up while reserving", "while copying", "in the last round", "failovers", "coordinators killed",
-           "requests cut off", "handed over by gateways", "adopted", "coordinators replaced", "told so", "orders",
-           "words of those that were back", "drains",
+           "requests cut off", "handed over by gateways", "of them to the same coordinator", "adopted",
+           "coordinators replaced", "told so", "orders", "words of those that were back", "gateways killed",
+           "requests asked for again", "gateways cut off", "gateways paused", "drains",
            "of them to the end", "tokens computed again", "requests", "completed", "explicit errors", "tokens",
            "determinism re-runs"]
 LINE = re.compile(r"simulated ([\d.]+) h, seeds (\d+), kills (\d+), partitions (\d+), pauses (\d+), "
@@ -24,8 +25,9 @@ LINE = re.compile(r"simulated ([\d.]+) h, seeds (\d+), kills (\d+), partitions (
                   r"moves asked for (\d+) \((\d+) refused at once\), migrations committed (\d+), "
                   r"given up while reserving (\d+), while copying (\d+), in the last round (\d+), "
                   r"failovers (\d+), coordinators killed (\d+) \((\d+) requests cut off, (\d+) handed over by gateways, "
-                  r"(\d+) adopted\), coordinators replaced (\d+) \((\d+) told so, (\d+) orders and (\d+) words of those "
-                  r"that were back, led by two = 0\), drains (\d+) \((\d+) to the end\), tokens computed again (\d+), "
+                  r"(\d+) of them to the same coordinator, (\d+) adopted\), coordinators replaced (\d+) "
+                  r"\((\d+) told so, (\d+) orders and (\d+) words of those that were back, led by two = 0\), "
+                  r"gateways killed (\d+) \((\d+) requests asked for again\), cut off (\d+), paused (\d+), drains (\d+) \((\d+) to the end\), tokens computed again (\d+), "
                   r"requests (\d+) \((\d+) completed, (\d+) explicit errors\), tokens (\d+), "
                   r"lost = 0, wrong = 0, unreached probes: (.*), determinism re-runs (\d+);")
 

@@ -67,7 +67,7 @@ FaultyClusterConfig config() {
     config.link_latency_s = 0.002;
     config.load_s = 0.1;
     config.fault_seed = 1;
-    config.gateway = true;
+    config.gateways = 1;
     return config;
 }
 
@@ -123,7 +123,7 @@ Fault replacement(double old_back_after_s) {
 
 Result take_over(const FaultyClusterConfig& given, const Case& which,
                  std::vector<Fault> beside = {}, std::optional<Fault> first = {}) {
-    constexpr std::int64_t kAfter = 60;
+    constexpr std::int64_t kAfter = 100;
     Result result;
     FaultyClusterConfig how = given;
     how.on_broken = [&](const std::string& what) { result.broken = what; };
@@ -203,6 +203,64 @@ TEST(Takeover, ACoordinatorThatDiesWhileItTakesOverIsFollowedByAnother) {
         const Result result = take_over(config(), {}, {second});
         EXPECT_EQ(result.broken, "") << at_us;
         EXPECT_EQ(result.counts.recomputed_tokens, 0) << at_us;
+    }
+}
+
+// ---- gateways
+// -------------------------------------------------------------------------------------
+
+TEST(Takeover, ClientsOfAGatewayThatDiesAskAgainAndGetTheSameAnswer) {
+    FaultyClusterConfig two = config();
+    two.gateways = 2;
+    for (const double told_after_s : {0.0, 0.1, 3.0}) {
+        const Fault death = fault_of(FaultKind::kill_gateway, 0, told_after_s, kDownSeconds);
+        const Result result = take_over(two, {}, {}, death);
+        EXPECT_EQ(result.broken, "") << told_after_s;
+        EXPECT_EQ(result.counts.gateway_kills, 1);
+        EXPECT_GT(result.counts.asked_again, 0);
+        EXPECT_LT(result.counts.asked_again, kRequests) << "some are at the other one";
+        EXPECT_EQ(result.counts.handed_over, 0);
+    }
+}
+
+TEST(Takeover, TheOnlyGatewayDiesAndItsClientsWaitUntilItIsBack) {
+    const Fault death = fault_of(FaultKind::kill_gateway, 0, 0.1, 2);
+    const Result result = take_over(config(), {}, {}, death);
+    EXPECT_EQ(result.broken, "");
+    EXPECT_EQ(result.counts.asked_again, kRequests);
+}
+
+TEST(Takeover, AGatewayWhoseConnectionBreaksHandsItsRequestsToTheSameCoordinatorAgain) {
+    for (const double noticed_s : {0.0, 0.1, 2.0}) {
+        const Fault cut = fault_of(FaultKind::cut_gateway, 0, noticed_s, 0.05);
+        const Result result = take_over(config(), {}, {}, cut);
+        EXPECT_EQ(result.broken, "") << noticed_s;
+        EXPECT_EQ(result.counts.handed_over_again, kRequests) << noticed_s;
+        EXPECT_EQ(result.counts.asked_again, 0);
+    }
+}
+
+TEST(Takeover, AGatewayThatStandsStillIsGivenUpAndGoesOn) {
+    FaultyClusterConfig strict = config();
+    strict.silent_limit_s = 0.5;
+    for (const double still_s : {0.2, 2.0}) {
+        const Fault pause = fault_of(FaultKind::pause_gateway, 0, 0, still_s);
+        const Result result = take_over(strict, {}, {}, pause);
+        EXPECT_EQ(result.broken, "") << still_s;
+        EXPECT_EQ(result.counts.handed_over_again, still_s > 0.5 ? kRequests : 0) << still_s;
+    }
+}
+
+TEST(Takeover, CoordinatorAndGatewayDieAtOnce) {
+    FaultyClusterConfig two = config();
+    two.gateways = 2;
+    Fault death = fault_of(FaultKind::kill_gateway, 0, 0.1, kDownSeconds);
+    for (const std::int64_t at_us : {0, 100'000, 520'000, 900'000}) {
+        death.at_us = at_us;
+        const Result result = take_over(two, {}, {death});
+        EXPECT_EQ(result.broken, "") << at_us;
+        EXPECT_GT(result.counts.asked_again, 0) << at_us;
+        EXPECT_GT(result.counts.adopted, 0) << at_us << ": those of the other gateway";
     }
 }
 

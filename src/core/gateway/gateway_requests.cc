@@ -7,9 +7,13 @@
 
 #include <fmt/format.h>
 
+#include "base/planted_bug.h"
+
 namespace helix::core {
 
 using base::Ok;
+using base::planted;
+using base::PlantedBug;
 using base::Status;
 
 namespace {
@@ -19,7 +23,7 @@ constexpr unsigned kAttemptBits = 16;
 constexpr std::uint32_t kNumbersKept = 4096;  // more are asked for when less than half are left
 constexpr std::size_t kMostTimed = 4096;
 
-std::string seconds_text(Duration duration) {
+std::string wait_text(Duration duration) {
     return fmt::format("{:g} s", duration.seconds());
 }
 
@@ -37,7 +41,7 @@ RequestId GatewayRequests::submit(Request request) {
     if (given_up_) {
         refuse(id, RejectReason::unavailable,
                fmt::format("there has been no coordinator for more than {}",
-                           seconds_text(rules_.coordinator_wait)));
+                           wait_text(rules_.coordinator_wait)));
         return id;
     }
     if (queue_is_full()) {
@@ -102,7 +106,7 @@ void GatewayRequests::on_coordinator_gone(TimePoint now) {
         Open& open = at->second;
         if (!std::exchange(open.sent, false)) continue;
         if (!open.accepted) {
-            let_go_of_number(at, false);
+            if (!planted(PlantedBug::gateway_number_kept)) let_go_of_number(at, false);
             new_.insert(at->first);
         } else if (has_all(open)) {
             finish(at, open.last_choice, {});
@@ -123,7 +127,7 @@ void GatewayRequests::on_tick(TimePoint now) {
     if (there_ || given_up_ || now - gone_since_ < rules_.coordinator_wait) return;
     given_up_ = true;
     fail_all(fmt::format("the coordinator is gone, and for {} no other was found",
-                         seconds_text(rules_.coordinator_wait)));
+                         wait_text(rules_.coordinator_wait)));
 }
 
 void GatewayRequests::close(const std::string& error) {
@@ -156,7 +160,8 @@ std::vector<GatewayMessage> GatewayRequests::take_messages(std::size_t most) {
     messages_.erase(messages_.begin(), messages_.begin() + some);
     for (std::set<RequestId>* from : {&begun_, &new_}) {
         while (taken.size() < most && !from->empty()) {
-            const auto entry = open_.find(*from->begin());
+            const bool last = planted(PlantedBug::gateway_queue_reordered);
+            const auto entry = open_.find(last ? *from->rbegin() : *from->begin());
             if (entry->second.number.value == 0 && !give_number(entry)) break;
             std::optional<Submitted> message = hand_over(entry);
             if (message.has_value()) taken.emplace_back(std::move(*message));
@@ -198,6 +203,7 @@ std::optional<Submitted> GatewayRequests::hand_over(Entry entry) {
     Submitted message;
     if (open.accepted) {
         open.got.attempts_before = ++open.handovers << kAttemptBits;
+        if (planted(PlantedBug::attempts_not_raised)) open.got.attempts_before = 0;
         message.begun = open.got;
     }
     open.request.id = open.number;

@@ -68,6 +68,9 @@ class GatewayRequests {
     // To clients; ids are those that submit() returned.
     std::vector<RequestEvent> take_told();
 
+    // The request that has this number at the present coordinator, or may still be told of; 0:
+    // none.
+    RequestId id_of(RequestId number) const;
     bool queue_is_full() const { return new_.size() >= rules_.max_waiting; }
     std::size_t open() const { return open_.size(); }
 
@@ -85,7 +88,6 @@ class GatewayRequests {
     using Entry = std::map<RequestId, Open>::iterator;
 
     Entry find_sent(RequestId number);
-    RequestId id_of(RequestId number) const;
     static bool has_all(const Open& open);
     void let_go_of_number(Entry entry, bool remember);
     void forget(Entry entry);

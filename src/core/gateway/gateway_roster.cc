@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/planted_bug.h"
 
 namespace helix::core {
 
@@ -42,11 +43,11 @@ bool GatewayRoster::has(const std::string& connection, RequestId id) const {
 std::vector<RequestId> GatewayRoster::remove(const std::string& connection) {
     const auto found = gateways_.find(connection);
     CHECK(found != gateways_.end());
-    const std::vector<RequestId> requests(found->second.requests.begin(),
-                                          found->second.requests.end());
+    std::vector<RequestId> requests(found->second.requests.begin(), found->second.requests.end());
     for (const RequestId id : requests) owners_.erase(id);
     events_.erase(connection);
     gateways_.erase(found);
+    if (base::planted(base::PlantedBug::gateway_requests_kept)) requests.clear();
     return requests;
 }
 

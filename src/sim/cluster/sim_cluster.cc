@@ -158,7 +158,9 @@ void SimCluster::tell(const core::CoordinatorEvent& event) {
     if (!coordinator_up_) return;
     driver_.before_step(event);
     std::vector<core::CoordinatorAction> actions = std::move(spare_coordinator_actions_);
+    if (config_.on_step) config_.on_step(true);
     coordinator_.step(clock_.now(), event, actions);
+    if (config_.on_step) config_.on_step(false);
     if (config_.check_invariants) driver_.check(core::broken_invariant(coordinator_));
     for (core::CoordinatorAction& action : actions) {
         driver_.asked(action);

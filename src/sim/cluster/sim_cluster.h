@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -22,6 +23,8 @@ struct SimClusterConfig {
     std::optional<double> plan_s = {};
     std::optional<double> draft_s = {};
     bool check_invariants = false;  // after every step; slow when workers have many pages
+    // Called when a step of the coordinator begins (true) and when it has ended: for a stopwatch.
+    std::function<void(bool)> on_step = {};
 };
 
 // The same Coordinator and Worker that node runs, under virtual time: steps them, and performs all

@@ -37,7 +37,10 @@ constexpr std::array<Form, kFaultKinds> kForms{
      {"break-link", 2, nullptr, false},
      {"kill-coordinator", 0, "told-after", true},
      {"lie", 1, "per-second", true},
-     {"replace-coordinator", 0, "told-after", true, "old-back-after"}}};
+     {"replace-coordinator", 0, "told-after", true, "old-back-after"},
+     {"kill-gateway", 1, "told-after", true},
+     {"cut-gateway", 1, "told-after", true},
+     {"pause-gateway", 1, nullptr, true}}};
 
 // What Fault::drops is called.
 std::string_view flag_of(FaultKind kind) {
@@ -53,8 +56,12 @@ const Form& form_of(FaultKind kind) {
     return kForms.at(static_cast<std::size_t>(kind));
 }
 
-std::string place(std::int32_t vertex) {
-    return vertex == spec::kCoordinator ? "c" : fmt::format("w{}", vertex);
+char letter_of(FaultKind kind) {
+    return is_of_gateway(kind) ? 'g' : 'w';
+}
+
+std::string place(FaultKind kind, std::int32_t vertex) {
+    return vertex == spec::kCoordinator ? "c" : fmt::format("{}{}", letter_of(kind), vertex);
 }
 
 std::string seconds(std::int64_t us) {
@@ -86,12 +93,12 @@ bool read_us(std::string_view word, std::int64_t& us) {
     return true;
 }
 
-bool read_place(std::string_view word, std::int32_t& vertex) {
+bool read_place(std::string_view word, char letter, std::int32_t& vertex) {
     if (word == "c") {
         vertex = spec::kCoordinator;
         return true;
     }
-    if (word.size() < 2 || word[0] != 'w') return false;
+    if (word.size() < 2 || word[0] != letter) return false;
     const auto [end, error] = std::from_chars(word.data() + 1, word.data() + word.size(), vertex);
     return error == std::errc() && end == word.data() + word.size() && vertex >= 0;
 }
@@ -106,7 +113,7 @@ bool read_fault(const std::vector<std::string_view>& words, Fault& fault) {
     const auto more = [&] { return next < words.size(); };
     for (int i = 0; i < form->places; ++i) {
         std::int32_t& vertex = i == 0 ? fault.a : fault.b;
-        if (!more() || !read_place(words[next++], vertex)) return false;
+        if (!more() || !read_place(words[next++], letter_of(fault.kind), vertex)) return false;
         if (!between_any(*form) && vertex == spec::kCoordinator) return false;
     }
     if (form->amount != nullptr) {
@@ -135,11 +142,14 @@ std::string example(std::string_view kind) {
     for (const Form& form : kForms) {
         if (form.name != kind) continue;
         std::string text = fmt::format("SECONDS {}", form.name);
-        for (int i = 0; i < form.places; ++i) text += between_any(form) ? " wN|c" : " wN";
+        const auto which = static_cast<FaultKind>(&form - kForms.data());
+        for (int i = 0; i < form.places; ++i) {
+            text += fmt::format(" {}N{}", letter_of(which), between_any(form) ? "|c" : "");
+        }
         if (form.amount != nullptr) text += fmt::format(" {} NUMBER", form.amount);
         if (form.lasts) text += " for SECONDS";
         if (form.back != nullptr) text += fmt::format(" {} SECONDS", form.back);
-        const std::string_view flag = flag_of(static_cast<FaultKind>(&form - kForms.data()));
+        const std::string_view flag = flag_of(which);
         return flag.empty() ? text : fmt::format("{} [{}]", text, flag);
     }
     std::string kinds;
@@ -153,6 +163,7 @@ double any_scale(base::Random& random, double most) {
 }
 
 Fault draw(base::Random& random, FaultKind kind, const FaultMix& mix, std::int32_t n_workers) {
+    if (is_of_gateway(kind)) n_workers = mix.n_gateways;
     const auto someone = [&](bool coordinator_too) {
         const auto n = static_cast<std::uint64_t>(n_workers + (coordinator_too ? 1 : 0));
         const auto pick = static_cast<std::int32_t>(random.below(n));
@@ -171,7 +182,8 @@ Fault draw(base::Random& random, FaultKind kind, const FaultMix& mix, std::int32
     // Thousandths, so that the text says exactly what ran.
     const auto round = [](double value) { return std::round(value * 1000) / 1000; };
     if (kind == FaultKind::kill || kind == FaultKind::kill_coordinator ||
-        kind == FaultKind::replace_coordinator) {
+        kind == FaultKind::replace_coordinator || kind == FaultKind::kill_gateway ||
+        kind == FaultKind::cut_gateway) {
         fault.amount = random.chance(0.3) ? 0 : round(any_scale(random, mix.longest_s));
     } else if (kind == FaultKind::slow_link || kind == FaultKind::slow_node) {
         fault.amount = round(1 + any_scale(random, 200));
@@ -188,6 +200,10 @@ Fault draw(base::Random& random, FaultKind kind, const FaultMix& mix, std::int32
 
 }  // namespace
 
+bool is_of_gateway(FaultKind kind) {
+    return kind >= FaultKind::kill_gateway;
+}
+
 const char* name_of(FaultKind kind) {
     return form_of(kind).name;
 }
@@ -195,8 +211,8 @@ const char* name_of(FaultKind kind) {
 std::string to_text(const Fault& fault) {
     const Form& form = form_of(fault.kind);
     std::string text = fmt::format("{} {}", seconds(fault.at_us), form.name);
-    if (form.places >= 1) text += " " + place(fault.a);
-    if (form.places == 2) text += " " + place(fault.b);
+    if (form.places >= 1) text += " " + place(fault.kind, fault.a);
+    if (form.places == 2) text += " " + place(fault.kind, fault.b);
     if (form.amount != nullptr) text += fmt::format(" {} {}", form.amount, fault.amount);
     if (form.lasts) text += " for " + seconds(fault.for_us);
     if (form.back != nullptr) text += fmt::format(" {} {}", form.back, seconds(fault.back_us));
@@ -238,6 +254,7 @@ FaultPlan draw_faults(std::uint64_t seed, const FaultMix& mix, std::int32_t n_wo
         const double rate = mix.per_minute[kind] / 60;
         if (kind == static_cast<int>(FaultKind::break_link) && n_workers < 2) continue;
         if (rate <= 0) continue;
+        if (is_of_gateway(static_cast<FaultKind>(kind)) && mix.n_gateways == 0) continue;
         for (double at = 0;;) {
             at += -std::log1p(-random.uniform()) / rate;
             if (at >= within_s) break;

@@ -36,14 +36,21 @@ enum class FaultKind {
     // The coordinator stands still; amount: seconds in which workers notice. In the end the next
     // one is there, and back_us later the old one is back, and goes on.
     replace_coordinator,
+    // The process of gateway a is gone, and its clients' connections; amount: seconds until the
+    // coordinator is told. Clients ask again.
+    kill_gateway,
+    // Gateway a and the coordinator are cut off from each other; amount: seconds in which each
+    // notices. Their connection is gone, even if that ends before.
+    cut_gateway,
+    pause_gateway,  // gateway a stands still, then goes on
 };
-constexpr int kFaultKinds = 16;
+constexpr int kFaultKinds = 19;
 constexpr int kPlainFaultKinds = 9;  // those before move
 
 struct Fault {
     std::int64_t at_us = 0;
     FaultKind kind = FaultKind::kill;
-    std::int32_t a = 0;  // worker id, or spec::kCoordinator for an end of a link
+    std::int32_t a = 0;  // worker id, spec::kCoordinator for an end of a link, or gateway
     std::int32_t b = 0;
     double amount = 0;
     std::int64_t for_us = 0;   // then it ends; a killed worker starts again
@@ -54,6 +61,8 @@ struct Fault {
 using FaultPlan = std::vector<Fault>;
 
 const char* name_of(FaultKind kind);
+// Fault::a counts gateways.
+bool is_of_gateway(FaultKind kind);
 // "12.500000 cut w1 c for 3.000000 drop": one fault a line, times in seconds, c = coordinator.
 std::string to_text(const Fault& fault);
 std::string to_text(const FaultPlan& plan);
@@ -64,7 +73,8 @@ base::Result<FaultPlan> parse_fault_plan(std::string_view text);
 struct FaultMix {
     double per_minute[kFaultKinds] = {};
     double longest_s = 5;
-    double worst_share = 0.1;  // of lost or duplicated messages
+    double worst_share = 0.1;     // of lost or duplicated messages
+    std::int32_t n_gateways = 0;  // which faults of gateways choose from
 };
 // In order of time, all within the first within_s seconds (their ends may come later).
 FaultPlan draw_faults(std::uint64_t seed, const FaultMix& mix, std::int32_t n_workers,

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "core/invariants.h"
 #include "core/protocol/describe.h"
+#include "sim/faults/faulty_gateway.h"
 #include "sim/faults/faulty_machine.h"
 
 namespace helix::sim {
@@ -34,20 +35,23 @@ FaultyCluster::FaultyCluster(const FaultyClusterConfig& config, Plan plan,
                 config.link_bytes_per_s},
                cost),
       cluster_({config.coordinator, config.worker, kPlanSeconds, config.draft_s,
-                config.check_invariants},
+                config.check_invariants, config.on_step},
                clock_, compute_, carrier_, *this),
       gateway_(base::hash_pair(config.fault_seed, 0x6a7eU)),
+      gateway_net_(0, config.link_latency_s, config.link_bytes_per_s),
+      ledger_(std::make_unique<GatewayLedger>()),
       formers_(base::hash_pair(config.fault_seed, 0xf0243U)),
       drafts_(config.coordinator.n_layers, config.vocab, config.draft_right),
       choices_(base::hash_pair(config.fault_seed, 0x30feU)),
       lies_(base::hash_pair(config.fault_seed, 0x11e5U)) {
     after(kTickSeconds, [this] { tick(); });
+    add_gateways();
 }
 FaultyCluster::~FaultyCluster() = default;
 
 core::RequestId FaultyCluster::submit(core::Request request, std::int32_t poison_at) {
-    request.id = {next_request_++};
-    if (outcomes_.contains(request.id)) {
+    request.id = {config_.gateways > 0 ? ++last_client_ : next_request_++};
+    if (outcomes_.contains(request.id) && gateways_.empty()) {
         check("a request got the number of another");
         return request.id;
     }
@@ -58,34 +62,34 @@ core::RequestId FaultyCluster::submit(core::Request request, std::int32_t poison
     outcome.has_beams = request.beam.has_value();
     outcome.n = request.n;
     outcome.poison_at = poison_at;
-    Outcome& kept = outcomes_.emplace(request.id, outcome).first->second;
-    ++open_;
-    drafts_.begin(request);
-    if (watch_ != nullptr) watch_->submitted(now(), request);
     const core::RequestId id = request.id;
-    if (config_.gateway) at_gateway_.emplace(id, request);
+    ++open_;
+    if (watch_ != nullptr) watch_->submitted(now(), request);
+    if (!cluster_.coordinator_up()) probes_.hit(Probe::submitted_to_nobody);
+    if (!gateways_.empty()) {
+        at_clients_.emplace(id, outcome);
+        add_client(request);
+        return id;
+    }
+    Outcome& kept = outcomes_.emplace(id, outcome).first->second;
+    drafts_.begin(request);
     if (!cluster_.coordinator_up()) {
-        probes_.hit(Probe::submitted_to_nobody);
-        if (config_.gateway) {
-            wait_at_gateway(kept);
-            return id;
-        }
         cut_off(id, kept);
         return id;
     }
-    if (config_.gateway) join_gateway();
     cluster_.tell(core::Submitted{std::move(request)});
     return id;
 }
 
 void FaultyCluster::cancel(core::RequestId id) {
-    Outcome& outcome = outcomes_.at(id);
+    const Outcome& outcome = outcomes().at(id);
     if (!outcome.ended) {
         probes_.hit(outcome.pipelines.empty() ? Probe::cancelled_while_waiting
                                               : Probe::cancelled_while_running);
         if (watch_ != nullptr) watch_->cancelled(now(), id);
-        if (outcome.waits) return on(core::FinishRequest{id, core::FinishReason::cancelled});
+        if (!gateways_.empty()) return leave(id);
     }
+    if (!gateways_.empty()) return;
     cluster_.tell(core::Ended{id, core::FinishReason::cancelled});
 }
 
@@ -102,6 +106,7 @@ std::int64_t FaultyCluster::pages_in_use() const {
 std::string FaultyCluster::leak() const {
     std::string found = core::held_when_idle(coordinator());
     if (found.empty()) found = moves_.left_open();
+    if (found.empty()) found = left_at_gateways();
     for (const auto& [id, machine] : machines_) {
         if (!found.empty()) return found;
         const std::string who = "worker " + std::to_string(id.value);
@@ -142,7 +147,12 @@ void FaultCounts::add(const FaultCounts& other) {
     failovers += other.failovers;
     recomputed_tokens += other.recomputed_tokens;
     handed_over += other.handed_over;
+    handed_over_again += other.handed_over_again;
     adopted += other.adopted;
+    gateway_kills += other.gateway_kills;
+    gateway_cuts += other.gateway_cuts;
+    gateway_pauses += other.gateway_pauses;
+    asked_again += other.asked_again;
     moves.add(other.moves);
 }
 
@@ -188,6 +198,7 @@ void FaultyCluster::tick() {
     cluster_.tick_formers(config_.silent_limit_s);
     check_handovers();
     cluster_.tick_workers();
+    tick_gateways();
     after(kTickSeconds, [this] { tick(); });
 }
 
@@ -234,6 +245,7 @@ void FaultyCluster::before_step(const core::CoordinatorEvent& event) {
 
 void FaultyCluster::after_step(const core::CoordinatorEvent& event) {
     if (std::holds_alternative<core::MoveRequest>(event)) check(moves_.answered());
+    flush(*ledger_, cluster_.term());
 }
 
 void FaultyCluster::asked(const core::CoordinatorAction& action) {

@@ -8,10 +8,12 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/random.h"
 #include "core/coordinator/coordinator.h"
+#include "core/gateway/gateway_requests.h"
 #include "core/protocol/term.h"
 #include "core/worker/worker.h"
 #include "sim/cluster/cluster_driver.h"
@@ -52,16 +54,25 @@ struct FaultyClusterConfig {
     // Rows for a worker reach it also when it has been restarted since (it listens at the same
     // address again).
     bool peers_keep_address = false;
-    // Clients are at a gateway, which outlives coordinators: it keeps their requests and what they
-    // have got, and hands these to the next one. Without it they are cut off.
-    bool gateway = false;
+    // Clients are at so many gateways, which outlive coordinators: these keep their requests and
+    // what they have got, and hand both to the next one. Without any they are at the coordinator,
+    // and are cut off with it.
+    std::int32_t gateways = 0;
+    core::GatewayRules gateway_rules = {};
+    // Called when a step of the coordinator begins (true) and when it has ended.
+    std::function<void(bool)> on_step = {};
     // Called with the first broken rule; the cluster then stands still. Without it: CHECK.
     std::function<void(const std::string&)> on_broken = {};
 };
 
-// What a request got in the end.
+// What a request got in the end. Where clients are at gateways there are two: what the coordinator
+// made of it, under the number that it has there, and what its client heard.
 struct Outcome {
-    std::vector<core::Token> tokens;                           // of the first choice
+    core::RequestId client;           // of the former: whose request it is,
+    std::uint64_t term = 0;           // of the coordinator that has it,
+    std::int32_t losses = 0;          // of workers that ran it, since its last token
+    bool misdrawn = false;            // of the latter: by a worker that draws wrong
+    std::vector<core::Token> tokens;  // of the first choice
     std::map<std::int32_t, std::vector<core::Token>> choices;  // of all
     std::map<std::int32_t, core::FinishReason> choices_ended;  // of a group
     std::vector<core::ProducedToken> scored;                   // of the prompt
@@ -71,9 +82,7 @@ struct Outcome {
     bool accepted = false;
     bool ended = false;
     bool rejected = false;
-    bool cut_off = false;            // ended by the death of the coordinator, or found none
-    bool waits = false;              // at the gateway, for a coordinator
-    std::uint32_t coordinators = 0;  // to which the gateway gave it, after the first
+    bool cut_off = false;  // ended by the death of the coordinator, or found none
     core::FinishReason reason = core::FinishReason::error;
     core::FailureCause cause = core::FailureCause::none;  // of an accepted request
     std::string error;
@@ -117,11 +126,20 @@ struct FaultCounts {
     std::int64_t cut_off = 0;  // requests that ended with the coordinator, or found none
     std::int64_t failovers = 0;
     std::int64_t recomputed_tokens = 0;  // of requests that were computed anew
-    std::int64_t handed_over = 0;        // requests that a gateway gave another coordinator,
-    std::int64_t adopted = 0;            // and that went on where they ran
+    std::int64_t handed_over = 0;        // requests that a gateway gave a coordinator anew,
+    std::int64_t handed_over_again = 0;  // of these: to the one that had it before
+    std::int64_t adopted = 0;            // requests that went on where they ran
+    std::int64_t gateway_kills = 0;
+    std::int64_t gateway_cuts = 0;
+    std::int64_t gateway_pauses = 0;
+    std::int64_t asked_again = 0;  // requests, by clients whose gateway had died
     MoveCounts moves;
     void add(const FaultCounts& other);
 };
+
+struct GatewaySession;
+// What a coordinator says to a gateway. Nothing: it is let in.
+using GatewayWord = std::variant<std::monostate, core::RequestNumbers, core::RequestEvents>;
 
 // A SimCluster that computes the toy model over a network with faults, driven by faults and by
 // clients: every fault of sim/faults/fault_plan.h can happen to it, and what its clients get is
@@ -173,7 +191,10 @@ class FaultyCluster final : private ClusterDriver {
     // Until every request has ended, at most so long; false when one has not.
     bool run_until_idle(double max_seconds);
 
-    const std::map<core::RequestId, Outcome>& outcomes() const { return outcomes_; }
+    // By what submit() returned.
+    const std::map<core::RequestId, Outcome>& outcomes() const {
+        return gateways_.empty() ? outcomes_ : at_clients_;
+    }
     core::ClusterView view() const { return coordinator().view(); }
     const core::Worker* worker(core::WorkerId id) const;
     std::int64_t pages_in_use() const;
@@ -196,6 +217,9 @@ class FaultyCluster final : private ClusterDriver {
 
   private:
     struct Machine;
+    struct Gateway;
+    struct Client;
+    struct GatewayLedger;
     static Machine& ours(SimMachine& machine);
 
     // ---- what the cluster asks its driver (faulty_cluster_actions.cc)
@@ -251,22 +275,66 @@ class FaultyCluster final : private ClusterDriver {
     void cut_off(core::RequestId id, Outcome& outcome);
     core::CoordinatorConfig prepare_next();
     void note_coordinator_gone(double told_after_s);
-    bool finds_former(const Machine& machine);
+    bool finds_former(const core::FollowedTerm& followed);
     bool keeps_for_next() const { return config_.worker.coordinator_wait.ns > 0; }
 
-    // what the gateway does (faulty_cluster_gateway.cc)
-    void wait_at_gateway(Outcome& outcome);
-    void join_gateway();
-    bool gateway_is_led_by(std::uint64_t term);
-    void hand_over_later(core::RequestId id);
-    void hand_over(core::RequestId id, Outcome& outcome);
-    void note_adopted(const core::RequestRouted& action, Outcome& outcome);
     void lose_coordinator(core::WorkerId id, std::uint64_t incarnation);
     void begin(const Fault& fault);
     void end(const Fault& fault);
     void tell_broken(const Fault& cut);
     void tell_down_later(std::int32_t from, std::int32_t to);
     void tell_broken(std::int32_t at, std::int32_t peer);
+
+    // gateways (faulty_cluster_gateway.cc)
+    void add_gateways();
+    void start(Gateway& gateway);
+    void kill(Gateway& gateway, double told_after_s);
+    void resume(Gateway& gateway);
+    void cut(Gateway& gateway, double told_after_s);
+    void soon(const Gateway& gateway, double seconds, std::function<void()> what);
+    void tick_gateways();
+    void look(Gateway& gateway);
+    void miss_coordinator(Gateway& gateway, double seconds);
+    void send_between(const GatewaySession& session, std::int32_t from, std::int32_t to,
+                      std::function<void()> deliver);
+    void send_up(const GatewaySession& session, std::function<void()> deliver);
+    void send_down(const GatewaySession& session, GatewayWord word);
+    void arrive_at_gateway(const GatewaySession& session, const GatewayWord& word);
+    void pump(Gateway& gateway);
+    void let_in(const GatewaySession& session);
+    void give_numbers(const GatewaySession& session);
+    void arrive_from_gateway(const GatewaySession& session, const core::GatewayMessage& message);
+    void begin_run(const GatewaySession& session, const core::Submitted& submitted);
+    bool lose_gateway(const GatewaySession& session);
+    void flush(GatewayLedger& ledger, std::uint64_t term);
+    void note_adopted(const core::RequestRouted& action, Outcome& outcome);
+    std::string left_at_gateways() const;
+    void begin_at_gateway(const Fault& fault);
+    void end_at_gateway(const Fault& fault);
+
+    // clients at gateways (faulty_cluster_clients.cc)
+    void add_client(const core::Request& request);
+    void ask(core::RequestId id);
+    void ask_later(core::RequestId id);
+    void lose_connection(core::RequestId id);
+    void close_client(core::RequestId id, core::FinishReason reason);
+    void leave(core::RequestId id);
+    void differ(core::RequestId id);
+    core::TimePoint said() const;
+    void hear(Gateway& gateway, core::RequestEvent& event);
+    void hear(Client& client, Outcome& outcome, const core::AcceptRequest& event);
+    void hear(Client& client, Outcome& outcome, const core::RejectRequest& event);
+    void hear(Client& client, Outcome& outcome, const core::RequestRouted& event);
+    void hear(Client& client, Outcome& outcome, const core::StreamToken& event);
+    void hear(Client& client, Outcome& outcome, const core::ScoreTokens& event);
+    void hear(Client& client, Outcome& outcome, const core::EmbedPrompt& event);
+    void hear(Client& client, Outcome& outcome, const core::FinishChoice& event);
+    void hear(Client& client, Outcome& outcome, const core::FinishRequest& event);
+    void hear(Client& client, Outcome& outcome, const core::StageTimed& event);
+    // Who sees what the coordinator says itself.
+    ClientWatch* direct_watch() const { return gateways_.empty() ? watch_ : nullptr; }
+    // To the gateway whose request it is. last: there will be no more of it.
+    void pass_on(core::RequestId number, core::RequestEvent event, bool last = false);
 
     // requests that workers die of (faulty_cluster_poison.cc)
     // Does the sequence run on this worker, as far as the coordinator knows?
@@ -313,13 +381,21 @@ class FaultyCluster final : private ClusterDriver {
     SimCluster cluster_;
     std::int32_t coordinator_kills_ = 0;  // faults that keep it down
     std::optional<core::RememberedPlacement> remembered_;
-    std::uint64_t first_request_ = 1;                      // of this life
-    std::map<core::RequestId, core::Request> at_gateway_;  // that are open
-    base::Random gateway_;                                 // when it hands requests over
-    core::FollowedTerm gateway_term_;
-    std::uint64_t gateway_led_by_ = 0;  // which a test knows for itself
-    bool gateway_alone_ = false;
-    base::Random formers_;  // who finds a coordinator that was replaced
+    std::uint64_t first_request_ = 1;  // of this life
+    std::vector<std::unique_ptr<Gateway>> gateways_;
+    base::Random gateway_;  // when gateways notice and clients ask again, and where
+    FaultNetwork gateway_net_;
+    std::uint64_t last_session_ = 0;
+    std::set<std::uint64_t> dead_sessions_;  // whose connections carry nothing more
+    std::unique_ptr<GatewayLedger> ledger_;  // of the present coordinator
+    std::map<std::uint64_t, std::unique_ptr<GatewayLedger>> former_ledgers_;  // by term
+    // Whose the requests are that have these numbers, and what they are called at their gateways.
+    std::map<core::RequestId, std::pair<core::RequestId, core::RequestId>> numbered_;
+    std::map<core::RequestId, std::unique_ptr<Client>> clients_;
+    std::map<core::RequestId, Outcome> at_clients_;
+    std::uint64_t last_client_ = 0;
+    std::optional<core::TimePoint> heard_;  // when the word was said that a gateway passes on now
+    base::Random formers_;                  // who finds a coordinator that was replaced
     // Coordinators that stand still, and when they are back, after the next one is there.
     std::map<std::uint64_t, double> standing_;
     ToyDrafts drafts_;

@@ -6,6 +6,7 @@
 
 #include "base/overloaded.h"
 #include "base/random.h"
+#include "sim/faults/faulty_gateway.h"
 #include "sim/faults/faulty_machine.h"
 
 namespace helix::sim {
@@ -106,22 +107,23 @@ void FaultyCluster::batch_begun(SimMachine& /*machine*/, const core::BatchPlan& 
 // ---------------------------------------------------------------------------
 
 void FaultyCluster::on(const core::AcceptRequest& action) {
-    if (watch_ != nullptr) watch_->accepted(now(), action.id);
+    if (direct_watch() != nullptr) watch_->accepted(now(), action.id);
+    pass_on(action.id, action);
     outcomes_.at(action.id).accepted = true;
 }
 
 void FaultyCluster::on(const core::RejectRequest& action) {
     Outcome& outcome = outcomes_.at(action.id);
-    if (watch_ != nullptr) watch_->rejected(now(), action);
+    if (direct_watch() != nullptr) watch_->rejected(now(), action);
+    pass_on(action.id, action, true);
     if (outcome.ended || outcome.accepted) return check("rejected after acceptance");
     outcome.ended = outcome.rejected = true;
-    at_gateway_.erase(action.id);
     outcome.error = action.message;
     outcome.ended_at = now();
     static constexpr Probe kProbeOf[] = {Probe::rejected_too_long, Probe::rejected_queue_full,
                                          Probe::rejected_never_fits, Probe::rejected_unavailable};
     probes_.hit(kProbeOf[static_cast<std::size_t>(action.reason)]);
-    --open_;
+    if (gateways_.empty()) --open_;
 }
 
 // Nobody scales here.
@@ -150,7 +152,8 @@ void FaultyCluster::on(const core::Report& action) {
 
 void FaultyCluster::on(const core::StreamToken& action) {
     Outcome& outcome = outcomes_.at(action.id);
-    if (watch_ != nullptr) watch_->token(now(), action);
+    if (direct_watch() != nullptr) watch_->token(now(), action);
+    pass_on(action.id, action);
     if (!outcome.accepted || outcome.ended) return check("a token of no open request");
     if (action.choice < 0 || action.choice >= outcome.n) return check("no such choice");
     // Groups keep what earlier attempts said of their members.
@@ -160,7 +163,7 @@ void FaultyCluster::on(const core::StreamToken& action) {
     if (outcome.choices_ended.contains(action.choice)) {
         return check("a token of a choice that has ended");
     }
-    outcome.killed = 0;
+    outcome.killed = outcome.losses = 0;
     std::vector<core::Token>& tokens = outcome.choices[action.choice];
     if (action.index != static_cast<std::int32_t>(tokens.size())) {
         return check("a token was skipped or repeated");
@@ -173,7 +176,8 @@ void FaultyCluster::on(const core::StreamToken& action) {
 
 void FaultyCluster::on(const core::ScoreTokens& action) {
     Outcome& outcome = outcomes_.at(action.id);
-    if (watch_ != nullptr) watch_->scored(now(), action);
+    if (direct_watch() != nullptr) watch_->scored(now(), action);
+    pass_on(action.id, action);
     if (!outcome.accepted || outcome.ended || !outcome.choices.empty())
         return check("a prompt was scored that was not being computed");
     for (const core::ProducedToken& token : action.tokens) {
@@ -188,6 +192,7 @@ void FaultyCluster::on(const core::ScoreTokens& action) {
 
 void FaultyCluster::on(const core::EmbedPrompt& action) {
     Outcome& outcome = outcomes_.at(action.id);
+    pass_on(action.id, action);
     if (!outcome.accepted || outcome.ended || !outcome.choices.empty())
         return check("a prompt was embedded that was not being computed");
     if (!outcome.embedding.empty() || action.values.empty())
@@ -199,7 +204,8 @@ void FaultyCluster::on(const core::EmbedPrompt& action) {
 
 void FaultyCluster::on(const core::FinishChoice& action) {
     Outcome& outcome = outcomes_.at(action.id);
-    if (watch_ != nullptr) watch_->choice_finished(now(), action);
+    if (direct_watch() != nullptr) watch_->choice_finished(now(), action);
+    pass_on(action.id, action);
     const bool open = outcome.accepted && !outcome.ended && outcome.is_group;
     if (!open || !outcome.choices_ended.emplace(action.choice, action.reason).second) {
         return check("a choice ended that was not open");
@@ -209,7 +215,9 @@ void FaultyCluster::on(const core::FinishChoice& action) {
 
 void FaultyCluster::on(const core::FinishRequest& action) {
     Outcome& outcome = outcomes_.at(action.id);
-    if (watch_ != nullptr) watch_->finished(now(), action);
+    if (direct_watch() != nullptr) watch_->finished(now(), action);
+    if (ledger_->roster.has(action.id)) clients_.at(outcome.client)->losses = outcome.losses;
+    pass_on(action.id, action, true);
     if (outcome.ended) return check("a request ended twice");
     const bool whole = core::is_whole(action.reason);
     if (whole && outcome.is_group &&
@@ -217,13 +225,11 @@ void FaultyCluster::on(const core::FinishRequest& action) {
         return check("a request ended before its choices");
     }
     outcome.ended = true;
-    outcome.waits = false;
-    at_gateway_.erase(action.id);
     outcome.reason = action.reason;
     outcome.cause = action.cause;
     outcome.error = action.error;
     outcome.ended_at = now();
-    --open_;
+    if (gateways_.empty()) --open_;
     probe_end(outcome);
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -11,6 +12,7 @@
 #include "base/random.h"
 #include "core/protocol/describe.h"
 #include "core/protocol/request_numbers.h"
+#include "sim/faults/faulty_gateway.h"
 #include "sim/faults/faulty_machine.h"
 
 namespace helix::sim {
@@ -31,6 +33,7 @@ void FaultyCluster::replace_coordinator(double told_after_s, double back_after_s
     if (!cluster_.coordinator_up()) return;
     ++counts_.coordinators_replaced;
     standing_.emplace(cluster_.term(), back_after_s);
+    former_ledgers_.emplace(cluster_.term(), std::move(ledger_));
     cluster_.replace_coordinator(prepare_next());
     note_coordinator_gone(told_after_s);
 }
@@ -60,16 +63,19 @@ core::CoordinatorConfig FaultyCluster::prepare_next() {
 }
 
 void FaultyCluster::note_coordinator_gone(double told_after_s) {
-    gateway_alone_ = true;
+    ledger_ = std::make_unique<GatewayLedger>();
     moves_.forget();
     lost_since_placement_ = true;
     for (auto& [id, outcome] : outcomes_) {
         if (outcome.ended) continue;
-        if (config_.gateway) {
-            wait_at_gateway(outcome);
-        } else {
+        if (gateways_.empty()) {
             cut_off(id, outcome);
+        } else {
+            outcome.ended = true;  // until its gateway gives it to the next one
         }
+    }
+    for (const auto& gateway : gateways_) {
+        miss_coordinator(*gateway, told_after_s * gateway_.uniform());
     }
     for (auto& [id, machine] : machines_) {
         machine->session = 0;
@@ -100,9 +106,6 @@ void FaultyCluster::start_coordinator() {
     next_request_ = core::first_request((now() - core::TimePoint{}).ns / 1000).value;
     first_request_ = next_request_;
     if (trace_) trace("c", "starts again");
-    for (const auto& [id, outcome] : outcomes_) {
-        if (outcome.waits) hand_over_later(id);
-    }
     for (const auto& [term, back_after_s] : std::exchange(standing_, {})) {
         after(back_after_s, [this, former = term] {
             if (cluster_.formers().at(former).state != SimCluster::Former::State::stands_still)
@@ -116,11 +119,11 @@ void FaultyCluster::start_coordinator() {
 
 // Who looks for a coordinator may find one that was replaced. It does not join that one, which
 // hears of the later one from it.
-bool FaultyCluster::finds_former(const Machine& machine) {
+bool FaultyCluster::finds_former(const core::FollowedTerm& followed) {
     for (const auto& [term, former] : cluster_.formers()) {
         const bool acts = former.state == SimCluster::Former::State::acts;
-        if (!acts || machine.term.may_join(term) || !formers_.chance(0.5)) continue;
-        if (!core::is_replaced(term, machine.term.highest())) continue;
+        if (!acts || followed.may_join(term) || !formers_.chance(0.5)) continue;
+        if (!core::is_replaced(term, followed.highest())) continue;
         ++counts_.formers_stopped;
         probes_.hit(Probe::former_stopped);
         cluster_.stop_former(term);
@@ -146,8 +149,14 @@ void FaultyCluster::former_does(std::uint64_t term, const core::CoordinatorActio
     std::visit(base::Overloaded{
                    [&](const base::OneOf<core::AcceptRequest, core::RejectRequest,
                                          core::ScoreTokens, core::EmbedPrompt, core::StreamToken,
-                                         core::FinishChoice, core::FinishRequest> auto& said) {
-                       if (gateway_is_led_by(term)) on(said);
+                                         core::FinishChoice, core::FinishRequest> auto& word) {
+                       using Word = std::decay_t<decltype(word)>;
+                       constexpr bool kLast = std::is_same_v<Word, core::RejectRequest> ||
+                                              std::is_same_v<Word, core::FinishRequest>;
+                       GatewayLedger& ledger = *former_ledgers_.at(term);
+                       if (!ledger.roster.has(word.id)) return;
+                       ledger.roster.tell(word.id, word, kLast);
+                       flush(ledger, term);
                    },
                    [](const auto&) {},
                },

@@ -80,7 +80,7 @@ void FaultyCluster::hello(core::WorkerId id, std::uint64_t incarnation) {
                 carrier_.network().is_cut(spec::kCoordinator, vertex(id)) || machine.pauses > 0;
     const bool taken = machine.session != 0 && !config_.hello_replaces;
     deaf = deaf || !cluster_.coordinator_up();
-    if (!deaf && finds_former(machine)) {
+    if (!deaf && finds_former(machine.term)) {
         return after(kHelloRetrySeconds, [this, id, incarnation] { hello(id, incarnation); });
     }
     if (!deaf && taken) probes_.hit(Probe::hello_refused_while_old_one_counts);
@@ -311,6 +311,11 @@ void FaultyCluster::begin(const Fault& fault) {
         case FaultKind::lie:
             begin_lies(who(), fault.drops);
             break;
+        case FaultKind::kill_gateway:
+        case FaultKind::cut_gateway:
+        case FaultKind::pause_gateway:
+            begin_at_gateway(fault);
+            break;
         case FaultKind::break_link:
             ++counts_.links_broken;
             carrier_.network().break_link(fault.a, fault.b);
@@ -362,6 +367,11 @@ void FaultyCluster::end(const Fault& fault) {
             break;
         case FaultKind::lie:
             end_lies(who(), fault.drops);
+            break;
+        case FaultKind::kill_gateway:
+        case FaultKind::cut_gateway:
+        case FaultKind::pause_gateway:
+            end_at_gateway(fault);
             break;
         case FaultKind::declare_lost:
         case FaultKind::old_hello:

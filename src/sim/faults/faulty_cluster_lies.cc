@@ -50,7 +50,10 @@ void FaultyCluster::end_lies(Machine& machine, bool wrong_draws) {
 void FaultyCluster::note_touched(core::RequestId id, const Outcome& outcome) {
     for (const core::Stage& stage : outcome.pipelines.back()) {
         const Machine& machine = *machines_.at(stage.worker);
-        if (machine.lies > 0 && watch_ != nullptr) watch_->touched(id, machine.draws_wrong > 0);
+        if (machine.lies == 0) continue;
+        const bool wrong = machine.draws_wrong > 0;
+        if (!gateways_.empty() && wrong) at_clients_.at(outcome.client).misdrawn = true;
+        if (watch_ != nullptr) watch_->touched(gateways_.empty() ? id : outcome.client, wrong);
     }
 }
 

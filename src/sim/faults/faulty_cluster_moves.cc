@@ -63,6 +63,7 @@ core::Pipeline FaultyCluster::any_pipeline() {
 
 void FaultyCluster::on(const core::RequestRouted& action) {
     Outcome& outcome = outcomes_.at(action.id);
+    pass_on(action.id, action);
     if (action.reason == core::RouteReason::adopted) return note_adopted(action, outcome);
     const MoveLedger::Move* move = moves_.of(action.id);
     const bool moved = move != nullptr && move->attempt == action.attempt;

@@ -69,13 +69,14 @@ bool FaultyCluster::dies_of(Machine& machine, const core::BatchPlan& plan) {
 // The coordinator takes it for dead now.
 void FaultyCluster::note_lost(core::WorkerId id) {
     ++losses_;
-    if (watch_ == nullptr) return;
-    for (const auto& [request, outcome] : outcomes_) {
+    for (auto& [request, outcome] : outcomes_) {
         if (outcome.ended || outcome.pipelines.empty()) continue;
         const core::Pipeline& pipeline = outcome.pipelines.back();
         const bool here = std::any_of(pipeline.begin(), pipeline.end(),
                                       [&](const core::Stage& s) { return s.worker == id; });
-        if (here) watch_->worker_lost(request);
+        if (!here) continue;
+        ++outcome.losses;
+        if (direct_watch() != nullptr) watch_->worker_lost(request);
     }
 }
 

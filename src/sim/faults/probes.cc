@@ -122,6 +122,14 @@ constexpr std::array<const char*, kProbes> kNames{
     "a gateway did not hear a coordinator that was replaced",
     "a coordinator heard that it was replaced",
     "a request went on as a coordinator ran it that was replaced",
+    "a gateway was killed while it served",
+    "a gateway was killed while it had no coordinator",
+    "a gateway was lost by silence",
+    "a gateway came anew before it was missed",
+    "a request was handed over to the same coordinator",
+    "a client asked again",
+    "a client heard again what it had",
+    "a client was refused when it asked again",
 };
 static_assert(kNames.back() != nullptr, "each probe has a name");
 

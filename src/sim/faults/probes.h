@@ -128,6 +128,14 @@ enum class Probe {
     former_unheard,
     former_stopped,
     adopted_of_former,
+    gateway_killed_while_serving,
+    gateway_killed_without_coordinator,
+    gateway_lost_by_silence,
+    gateway_came_anew_before_it_was_missed,
+    handed_over_to_the_same_coordinator,
+    asked_again,
+    heard_again,
+    refused_when_asked_again,
     count_  // how many there are
 };
 constexpr std::size_t kProbes = static_cast<std::size_t>(Probe::count_);

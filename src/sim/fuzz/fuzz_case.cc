@@ -242,7 +242,7 @@ void draw_gateways(Random& random, FuzzCase& c) {
         return fault.kind == FaultKind::kill_coordinator;
     });
     if (!deaths || !random.chance(0.8)) return;
-    c.cluster.gateway = true;
+    c.cluster.gateways = 1;
     c.cluster.coordinator.claim_wait = some_ms(random, {300, 2000, 5000});
     if (random.chance(0.9)) {
         c.cluster.worker.coordinator_wait = some_ms(random, {500, 5000, 30000, 30000});
@@ -265,11 +265,32 @@ void draw_replacements(Random& random, FuzzCase& c) {
     const FaultPlan more = draw_faults(random.next(), mix, n, c.faults_s);
     if (more.empty()) return;
     c.cluster.coordinator.rejoin_wait = rejoin_wait;
-    if (gateway && !c.cluster.gateway) {
-        c.cluster.gateway = true;
+    if (gateway && c.cluster.gateways == 0) {
+        c.cluster.gateways = 1;
         c.cluster.coordinator.claim_wait = claim_wait;
         if (keeps) c.cluster.worker.coordinator_wait = coordinator_wait;
     }
+    c.faults.insert(c.faults.end(), more.begin(), more.end());
+    std::stable_sort(c.faults.begin(), c.faults.end(),
+                     [](const Fault& x, const Fault& y) { return x.at_us < y.at_us; });
+}
+
+// Where clients are at gateways there are up to three, and in most these die, too, or stand still,
+// or lose their coordinator. In some there are gateways though no coordinator dies.
+void draw_gateway_faults(Random& random, FuzzCase& c) {
+    if (c.cluster.gateways == 0 && !random.chance(0.1)) return;
+    c.cluster.gateways = static_cast<std::int32_t>(random.between(1, 3));
+    FaultMix mix;
+    mix.n_gateways = c.cluster.gateways;
+    for (const FaultKind kind :
+         {FaultKind::kill_gateway, FaultKind::cut_gateway, FaultKind::pause_gateway}) {
+        const double per_minute = log_uniform(random, 1, 20);
+        if (random.chance(0.5)) mix.per_minute[static_cast<int>(kind)] = per_minute;
+    }
+    mix.longest_s = log_uniform(random, 0.5, 10);
+    // No gateway gives up: clients would hear of it sooner than any coordinator's timeout allows.
+    c.cluster.gateway_rules.coordinator_wait = base::from_seconds(1000);
+    const FaultPlan more = draw_faults(random.next(), mix, 0, c.faults_s);
     c.faults.insert(c.faults.end(), more.begin(), more.end());
     std::stable_sort(c.faults.begin(), c.faults.end(),
                      [](const Fault& x, const Fault& y) { return x.at_us < y.at_us; });
@@ -472,6 +493,8 @@ FuzzCase draw_case(std::uint64_t seed) {
     draw_gateways(gateways, c);
     Random replacements(base::hash_pair(seed, 0x7e2aU));
     draw_replacements(replacements, c);
+    Random fleets(base::hash_pair(seed, 0x6a7e5U));
+    draw_gateway_faults(fleets, c);
     c.calm_s = calm_bound(c);
     return c;
 }

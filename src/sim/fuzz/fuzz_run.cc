@@ -28,6 +28,11 @@ JudgeConfig judge_config(const FuzzCase& c) {
     bool faults = false;
     bool deaths = false;
     for (const Fault& fault : c.faults) {
+        // Clients may be refused when they ask again. Nothing that runs is disturbed.
+        if (is_of_gateway(fault.kind)) {
+            deaths = deaths || fault.kind == FaultKind::kill_gateway;
+            continue;
+        }
         const bool death = fault.kind == FaultKind::kill_coordinator ||
                            fault.kind == FaultKind::replace_coordinator;
         const bool moves = fault.kind >= FaultKind::move && fault.kind != FaultKind::lie && !death;
@@ -48,7 +53,8 @@ JudgeConfig judge_config(const FuzzCase& c) {
             config.unserved_timeout.seconds(),
             faults,
             deaths,
-            silence};
+            silence,
+            c.cluster.gateways > 0};
 }
 
 // One run: the cluster, its judge, and what is submitted when.

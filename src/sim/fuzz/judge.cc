@@ -59,7 +59,8 @@ void Judge::rejected(core::TimePoint now, const core::RejectRequest& what) {
         case core::RejectReason::queue_full: {
             const std::int64_t others = open();
             // One client may have three quarters of it.
-            if (others < config_.max_waiting - config_.max_waiting / 4) {
+            const bool known = !config_.gateways;
+            if (known && others < config_.max_waiting - config_.max_waiting / 4) {
                 broken(what.id, fmt::format("P6: the queue was called full with {} requests in the "
                                             "system",
                                             others));

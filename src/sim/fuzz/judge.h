@@ -19,6 +19,8 @@ struct JudgeConfig {
     bool faults = false;   // can anything go wrong at all?
     bool deaths = false;   // of the coordinator?
     bool silence = false;  // can messages or machines fall silent, so that requests may stall?
+    // Clients are at gateways: the coordinator may have requests yet of which they hear no more.
+    bool gateways = false;
 };
 
 // Decides from outside what a cluster did right and wrong: it sees what clients see, knows from the
