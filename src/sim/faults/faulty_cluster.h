@@ -348,6 +348,7 @@ class FaultyCluster final : private ClusterDriver {
     void begin_lies(Machine& machine, bool wrong_draws);
     void end_lies(Machine& machine, bool wrong_draws);
     void note_touched(core::RequestId id, const Outcome& outcome);
+    void note_touched(core::RequestId id, const Outcome& outcome, const core::Pipeline& pipeline);
     core::StuckCause any_cause();
     core::SequenceKey any_key();
     core::ProducedToken any_token(const Machine& machine);

@@ -137,7 +137,9 @@ void FaultyCluster::former_does(std::uint64_t term, const core::CoordinatorActio
     if (trace_) trace(fmt::format("c{}", term), core::describe(action));
     if (std::holds_alternative<core::SendToWorker>(action)) ++counts_.former_orders;
     if (const auto* routed = std::get_if<core::RequestRouted>(&action)) {
-        outcomes_.at(routed->id).unheard[routed->attempt] = routed->pipeline;
+        Outcome& outcome = outcomes_.at(routed->id);
+        outcome.unheard[routed->attempt] = routed->pipeline;
+        note_touched(routed->id, outcome);
     }
     if (const auto* cut = std::get_if<core::CutOffWorker>(&action)) {
         const auto& sessions = cluster_.formers().at(term).sessions;

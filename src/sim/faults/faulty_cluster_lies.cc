@@ -34,7 +34,9 @@ void FaultyCluster::begin_lies(Machine& machine, bool wrong_draws) {
     ++machine.lies;
     machine.draws_wrong += wrong_draws ? 1 : 0;
     for (auto& [request, outcome] : outcomes_) {
-        if (!outcome.ended && !outcome.pipelines.empty()) note_touched(request, outcome);
+        // A coordinator that was replaced may serve on until its gateways hear of the next.
+        if (!outcome.ended || cluster_.formers().contains(outcome.term))
+            note_touched(request, outcome);
     }
 }
 
@@ -48,7 +50,13 @@ void FaultyCluster::end_lies(Machine& machine, bool wrong_draws) {
 }
 
 void FaultyCluster::note_touched(core::RequestId id, const Outcome& outcome) {
-    for (const core::Stage& stage : outcome.pipelines.back()) {
+    if (!outcome.pipelines.empty()) note_touched(id, outcome, outcome.pipelines.back());
+    for (const auto& [attempt, pipeline] : outcome.unheard) note_touched(id, outcome, pipeline);
+}
+
+void FaultyCluster::note_touched(core::RequestId id, const Outcome& outcome,
+                                 const core::Pipeline& pipeline) {
+    for (const core::Stage& stage : pipeline) {
         const Machine& machine = *machines_.at(stage.worker);
         if (machine.lies == 0) continue;
         const bool wrong = machine.draws_wrong > 0;
