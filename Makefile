@@ -64,7 +64,7 @@ check:
 bench:
 	@tools/install-deps.sh --test
 	@cmake --preset bench >/dev/null && cmake --build --preset bench -j $(JOBS) --target \
-		helix engine_bench grammar_bench plan_bench sse_load sim_bench
+		helix engine_bench grammar_bench plan_bench sse_load sim_bench takeover_bench
 	@bench/run.sh build/bench/bin
 
 HOURS ?= 8

@@ -37,3 +37,7 @@ echo "== simulator"
 "$bin/sim_bench"
 # HELIX_BENCH_SECONDS=3600: a whole hour of 1,000 machines, some six minutes.
 "$bin/sim_bench" thousand "${HELIX_BENCH_SECONDS:-60}"
+echo "== a new coordinator takes over a simulated cluster"
+"$bin/takeover_bench"
+echo "== what gateways cost (target: at most 0.04 ms of CPU a token, tokens/s within 3 %)"
+python3 bench/gateway.py --binary "$bin/helix" --model "${HELIX_BENCH_TINY:-models/helix-demo.gguf}"

@@ -87,8 +87,9 @@ struct Outcome {
     core::FailureCause cause = core::FailureCause::none;  // of an accepted request
     std::string error;
     std::vector<core::Pipeline> pipelines;  // one per attempt that ran
-    // Attempts that a coordinator ran after it was replaced. No client heard of them.
-    std::map<std::uint32_t, core::Pipeline> unheard;
+    std::map<std::uint32_t, core::Pipeline> ran;  // likewise, under any coordinator, by attempt
+    // Of these, those that a coordinator began after it was replaced. No client heard of them.
+    std::set<std::uint32_t> unheard;
     std::uint32_t attempt = 0;        // that was routed last
     std::uint32_t freed_attempt = 0;  // that its workers were told to give up
     std::int32_t poison_at = -1;      // a worker that computes this position dies; < 0: none

@@ -138,7 +138,8 @@ void FaultyCluster::former_does(std::uint64_t term, const core::CoordinatorActio
     if (std::holds_alternative<core::SendToWorker>(action)) ++counts_.former_orders;
     if (const auto* routed = std::get_if<core::RequestRouted>(&action)) {
         Outcome& outcome = outcomes_.at(routed->id);
-        outcome.unheard[routed->attempt] = routed->pipeline;
+        outcome.ran[routed->attempt] = routed->pipeline;
+        outcome.unheard.insert(routed->attempt);
         note_touched(routed->id, outcome);
     }
     if (const auto* cut = std::get_if<core::CutOffWorker>(&action)) {

@@ -388,16 +388,15 @@ void FaultyCluster::flush(GatewayLedger& ledger, std::uint64_t term) {
 void FaultyCluster::note_adopted(const core::RequestRouted& action, Outcome& outcome) {
     ++counts_.adopted;
     probes_.hit(Probe::adopted);
-    bool same = !outcome.pipelines.empty() && outcome.pipelines.back() == action.pipeline &&
-                outcome.attempt == action.attempt;
-    const auto unheard = outcome.unheard.find(action.attempt);
-    if (unheard != outcome.unheard.end() && unheard->second == action.pipeline) {
-        probes_.hit(Probe::adopted_of_former);
+    const auto ran = outcome.ran.find(action.attempt);
+    if (ran == outcome.ran.end() || ran->second != action.pipeline) {
+        check("a request was adopted where it did not run");
+    } else if (outcome.attempt != action.attempt) {
+        if (outcome.unheard.contains(action.attempt)) probes_.hit(Probe::adopted_of_former);
+        if (action.attempt < outcome.attempt) probes_.hit(Probe::adopted_of_earlier_attempt);
         outcome.pipelines.push_back(action.pipeline);
         outcome.attempt = action.attempt;
-        same = true;
     }
-    if (!same) check("a request was adopted where it did not run");
     note_touched(action.id, outcome);
 }
 

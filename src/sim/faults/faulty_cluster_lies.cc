@@ -51,7 +51,9 @@ void FaultyCluster::end_lies(Machine& machine, bool wrong_draws) {
 
 void FaultyCluster::note_touched(core::RequestId id, const Outcome& outcome) {
     if (!outcome.pipelines.empty()) note_touched(id, outcome, outcome.pipelines.back());
-    for (const auto& [attempt, pipeline] : outcome.unheard) note_touched(id, outcome, pipeline);
+    for (const std::uint32_t attempt : outcome.unheard) {
+        note_touched(id, outcome, outcome.ran.at(attempt));
+    }
 }
 
 void FaultyCluster::note_touched(core::RequestId id, const Outcome& outcome,

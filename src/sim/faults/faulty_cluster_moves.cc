@@ -75,6 +75,7 @@ void FaultyCluster::on(const core::RequestRouted& action) {
     }
     const bool again = !outcome.pipelines.empty();
     outcome.pipelines.push_back(action.pipeline);
+    outcome.ran[action.attempt] = action.pipeline;
     outcome.attempt = action.attempt;
     note_touched(action.id, outcome);
     if (!again || moved) return;

@@ -122,6 +122,7 @@ constexpr std::array<const char*, kProbes> kNames{
     "a gateway did not hear a coordinator that was replaced",
     "a coordinator heard that it was replaced",
     "a request went on as a coordinator ran it that was replaced",
+    "a request went on as it had run before it ran elsewhere",
     "a gateway was killed while it served",
     "a gateway was killed while it had no coordinator",
     "a gateway was lost by silence",

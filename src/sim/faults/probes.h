@@ -128,6 +128,7 @@ enum class Probe {
     former_unheard,
     former_stopped,
     adopted_of_former,
+    adopted_of_earlier_attempt,
     gateway_killed_while_serving,
     gateway_killed_without_coordinator,
     gateway_lost_by_silence,
