@@ -21,7 +21,9 @@ Result<core::SequenceHeld> get(const pb::SequenceHeld& from, const SessionLimits
     for (const pb::ProducedToken& one : from.drawn()) {
         TRY(core::ProducedToken token, get(one));
         if (!held.drawn.empty()) {
-            const std::int64_t next = std::int64_t{held.drawn.back().position} + 1;
+            const core::ProducedToken& before = held.drawn.back();
+            const bool beside = token.key.member == before.key.member + 1;
+            const std::int64_t next = std::int64_t{before.position} + (beside ? 0 : 1);
             TRY_VOID(in_range("position of a drawn token", token.position, next, next));
         }
         held.drawn.push_back(std::move(token));

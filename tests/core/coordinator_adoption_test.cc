@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,8 +30,8 @@ RememberedPlacement chain() {
     return placement;
 }
 
-SequenceKey key(std::uint32_t attempt = 3) {
-    return {{1}, attempt, 0};
+SequenceKey key(std::uint32_t attempt = 3, std::uint32_t member = 0) {
+    return {{1}, attempt, member};
 }
 
 ProducedToken drawn(std::int32_t position, Token token, std::uint32_t attempt = 3) {
@@ -103,8 +104,12 @@ class Takeover {
     std::vector<Token> streamed;
     std::optional<RequestRouted> routed;
     std::optional<FinishRequest> finished;
+    std::vector<std::int32_t> choices_ended;
     std::vector<StageInput> rows;
     std::vector<SequenceKey> freed;
+    std::vector<ForkSequences> forks;
+    std::vector<SwapSequences> swaps;
+    std::int64_t swap_pages = 0;  // of each worker
     std::vector<std::string> cut_off;
     bool planned = false;
 
@@ -116,6 +121,8 @@ class Takeover {
             routed = *way;
         } else if (const auto* end = std::get_if<FinishRequest>(&action)) {
             finished = *end;
+        } else if (const auto* choice = std::get_if<FinishChoice>(&action)) {
+            choices_ended.push_back(choice->choice);
         } else if (const auto* liar = std::get_if<CutOffWorker>(&action)) {
             cut_off.push_back(liar->reason);
         } else if (std::holds_alternative<PlanCluster>(action)) {
@@ -126,11 +133,16 @@ class Takeover {
         if (const auto* assign = std::get_if<AssignLayers>(&sent->message)) {
             // A worker takes up no assignment that is older than what it knows.
             EXPECT_GT(assign->epoch, kEpochBefore);
-            step(FromWorker{sent->worker, LayersReady{assign->epoch, assign->layers, 100}});
+            step(FromWorker{sent->worker,
+                            LayersReady{assign->epoch, assign->layers, 100, swap_pages}});
         } else if (const auto* inputs = std::get_if<StageInputs>(&sent->message)) {
             rows.insert(rows.end(), inputs->inputs.begin(), inputs->inputs.end());
         } else if (const auto* free = std::get_if<FreeSequences>(&sent->message)) {
             freed.insert(freed.end(), free->keys.begin(), free->keys.end());
+        } else if (const auto* fork = std::get_if<ForkSequences>(&sent->message)) {
+            forks.push_back(*fork);
+        } else if (const auto* swap = std::get_if<SwapSequences>(&sent->message)) {
+            swaps.push_back(*swap);
         }
     }
 
@@ -275,7 +287,28 @@ TEST(CoordinatorAdoption, WhereALinkBrokeTheRequestIsComputedAnew) {
     expect_computed_anew(takeover, 6);
 }
 
-TEST(CoordinatorAdoption, WhatWasSwappedOutIsComputedAnew) {
+TEST(CoordinatorAdoption, WhatWasSwappedOutComesBackInItsTurn) {
+    Takeover takeover;
+    takeover.swap_pages = 50;
+    takeover.begun.choices[0].output = {20, 21};
+    for (auto& kept : takeover.kept) kept[0].swapped = true;
+    takeover.join_all();
+    takeover.submit();
+    ASSERT_TRUE(takeover.routed);
+    EXPECT_EQ(takeover.routed->reason, RouteReason::adopted);
+    EXPECT_EQ(takeover.streamed, std::vector<Token>{22});
+    ASSERT_EQ(takeover.swaps.size(), 2U);  // to both: one may not have been told
+    EXPECT_TRUE(takeover.swaps[0].out && takeover.swaps[1].out);
+    EXPECT_TRUE(takeover.rows.empty());
+    takeover.tick();
+    ASSERT_EQ(takeover.swaps.size(), 4U);
+    EXPECT_FALSE(takeover.swaps[2].out || takeover.swaps[3].out);
+    ASSERT_EQ(takeover.rows.size(), 1U);
+    EXPECT_EQ(takeover.rows[0].first_position, 5);
+    EXPECT_TRUE(takeover.freed.empty());
+}
+
+TEST(CoordinatorAdoption, WhatWasSwappedOutIsComputedAnewWhereNobodyHasRoomForIt) {
     Takeover takeover;
     takeover.kept[1][0].swapped = true;
     expect_computed_anew(takeover, 6);
@@ -353,6 +386,159 @@ TEST(CoordinatorAdoption, OfSeveralAnswersOnlyThoseThatHaveNotEndedGoOn) {
         FromWorker{{1}, TokensProduced{{{{{1}, takeover.routed->attempt, 1}, 4, 0, 0, {}}}}});
     EXPECT_EQ(takeover.streamed, std::vector<Token>{0});
     ASSERT_TRUE(takeover.finished);
+}
+
+// Three answers to the prompt 10 11 12: 20 21 22, 30 31 and 40, of which the client lacks the last
+// token of the second. The row of the last token of each is due.
+class GroupTakeover : public Takeover {
+  public:
+    GroupTakeover() {
+        request.n = 3;
+        begun.choices = {{{20, 21, 22}, false}, {{30}, false}, {{40}, false}};
+        kept[0] = {held(0, 5), held(1, 4), held(2, 3)};
+        kept[1] = kept[0];
+        kept[1][0].drawn = {of(0, 3, 20), of(1, 3, 30), of(2, 3, 40), of(0, 4, 21), of(0, 5, 22)};
+        kept[1][1].drawn = {of(1, 4, 31)};
+    }
+    static SequenceHeld held(std::uint32_t member, std::int32_t rows) {
+        return {key(3, member), kPipeline, rows, rows, false, false, {}};
+    }
+    static ProducedToken of(std::uint32_t member, std::int32_t position, Token token) {
+        return {key(3, member), position, token, 0, {}};
+    }
+    // Only the prompt's sequence is there.
+    void keep_prompt(std::vector<ProducedToken> drawn) {
+        begun.choices = {{{}, false}, {{}, false}, {{}, false}};
+        kept[0] = {held(0, 3)};
+        kept[1] = kept[0];
+        kept[1][0].drawn = std::move(drawn);
+    }
+    void take_over() {
+        join_all();
+        submit();
+    }
+    bool adopted() const { return routed && routed->reason == RouteReason::adopted; }
+    // Expects a row of each of these members, at the position of its last token.
+    void expect_rows(const std::map<std::uint32_t, std::int32_t>& positions) const {
+        std::map<std::uint32_t, std::int32_t> sent;
+        for (const StageInput& input : rows) {
+            EXPECT_EQ(input.tokens.size(), 1U);
+            sent[input.key.member] = input.first_position;
+        }
+        EXPECT_EQ(sent, positions);
+    }
+};
+
+TEST(CoordinatorAdoption, SeveralAnswersGoOnEachWithItsNextRow) {
+    GroupTakeover takeover;
+    takeover.take_over();
+    ASSERT_TRUE(takeover.adopted());
+    EXPECT_EQ(takeover.routed->attempt, 3U);
+    EXPECT_EQ(takeover.streamed, std::vector<Token>{31});
+    takeover.expect_rows({{0, 5}, {1, 4}, {2, 3}});
+    for (const StageInput& input : takeover.rows) EXPECT_EQ(input.parent, -1);
+    EXPECT_TRUE(takeover.freed.empty());
+    EXPECT_TRUE(takeover.forks.empty());
+    takeover.step(FromWorker{
+        {1}, TokensProduced{{GroupTakeover::of(1, 5, 32), GroupTakeover::of(2, 4, 41)}}});
+    EXPECT_EQ(takeover.streamed, (std::vector<Token>{31, 32, 41}));
+    EXPECT_TRUE(takeover.cut_off.empty());
+}
+
+TEST(CoordinatorAdoption, OfSeveralAnswersARowThatIsUnderWayIsNotSentAgain) {
+    GroupTakeover takeover;
+    for (auto& kept : takeover.kept) kept[2].arrived = kept[2].certain = 4;
+    takeover.take_over();
+    ASSERT_TRUE(takeover.adopted());
+    takeover.expect_rows({{0, 5}, {1, 4}});
+    takeover.step(FromWorker{{1}, TokensProduced{{GroupTakeover::of(2, 4, 41)}}});
+    EXPECT_EQ(takeover.streamed, (std::vector<Token>{31, 41}));
+    EXPECT_TRUE(takeover.cut_off.empty());
+}
+
+TEST(CoordinatorAdoption, AnAnswerThatHasEndedIsFreedAndTheOthersGoOn) {
+    GroupTakeover takeover;
+    takeover.begun.choices[0] = {{20, 0}, true};
+    takeover.kept[1][0].drawn[3].token = 0;
+    takeover.kept[1][0].drawn.pop_back();
+    takeover.take_over();
+    ASSERT_TRUE(takeover.adopted());
+    EXPECT_EQ(takeover.freed, (std::vector<SequenceKey>{key(), key()}));
+    takeover.expect_rows({{1, 4}, {2, 3}});
+}
+
+TEST(CoordinatorAdoption, AnAnswerThatEndsWithWhatWasNotSaidEnds) {
+    GroupTakeover takeover;
+    takeover.kept[1][1].drawn[0].token = 0;
+    takeover.take_over();
+    ASSERT_TRUE(takeover.adopted());
+    EXPECT_EQ(takeover.streamed, std::vector<Token>{0});
+    EXPECT_EQ(takeover.choices_ended, std::vector<std::int32_t>{1});
+    EXPECT_EQ(takeover.freed, (std::vector<SequenceKey>{key(3, 1), key(3, 1)}));
+    takeover.expect_rows({{0, 5}, {2, 3}});
+}
+
+TEST(CoordinatorAdoption, WhereAStageHasLostOneOfSeveralAnswersAllAreComputedAnew) {
+    GroupTakeover takeover;
+    takeover.kept[1].pop_back();
+    takeover.take_over();
+    ASSERT_TRUE(takeover.routed);
+    EXPECT_EQ(takeover.routed->reason, RouteReason::first);
+    EXPECT_TRUE(takeover.streamed.empty());
+    EXPECT_EQ(takeover.freed.size(), 5U);
+    ASSERT_EQ(takeover.rows.size(), 1U);
+    EXPECT_EQ(takeover.rows[0].draws, 3);
+}
+
+TEST(CoordinatorAdoption, APromptOfSeveralAnswersThatIsBeingComputedIsWaitedFor) {
+    GroupTakeover takeover;
+    takeover.keep_prompt({});
+    takeover.take_over();
+    ASSERT_TRUE(takeover.adopted());
+    EXPECT_TRUE(takeover.rows.empty());
+    EXPECT_TRUE(takeover.forks.empty());
+    takeover.step(
+        FromWorker{{1},
+                   TokensProduced{{GroupTakeover::of(0, 3, 20), GroupTakeover::of(1, 3, 30),
+                                   GroupTakeover::of(2, 3, 40)}}});
+    EXPECT_EQ(takeover.streamed, (std::vector<Token>{20, 30, 40}));
+    EXPECT_EQ(takeover.forks.size(), 2U);
+    takeover.expect_rows({{0, 3}, {1, 3}, {2, 3}});
+}
+
+TEST(CoordinatorAdoption, SeveralAnswersOfWhichOnlyTheFirstTokensAreThereAreMadeOfThePrompt) {
+    GroupTakeover takeover;
+    takeover.keep_prompt(
+        {GroupTakeover::of(0, 3, 20), GroupTakeover::of(1, 3, 30), GroupTakeover::of(2, 3, 40)});
+    takeover.begun.choices[1].output = {30};                // the others were not said
+    takeover.kept[0].push_back(GroupTakeover::held(1, 3));  // the first stage had heard
+    takeover.take_over();
+    ASSERT_TRUE(takeover.adopted());
+    EXPECT_EQ(takeover.streamed, (std::vector<Token>{20, 40}));
+    ASSERT_EQ(takeover.forks.size(), 2U);
+    EXPECT_EQ(takeover.forks[0].parent, key());
+    EXPECT_EQ(takeover.forks[0].members, (std::vector<std::uint32_t>{1, 2}));
+    EXPECT_EQ(takeover.rows.size(), 3U);
+    EXPECT_TRUE(takeover.freed.empty());
+}
+
+TEST(CoordinatorAdoption, FirstTokensThatAreNotTheClientsAreNotBelieved) {
+    GroupTakeover takeover;
+    takeover.keep_prompt(
+        {GroupTakeover::of(0, 3, 20), GroupTakeover::of(1, 3, 30), GroupTakeover::of(2, 3, 40)});
+    takeover.begun.choices[1].output = {31};
+    takeover.take_over();
+    ASSERT_TRUE(takeover.routed);
+    EXPECT_EQ(takeover.routed->reason, RouteReason::first);
+}
+
+TEST(CoordinatorAdoption, BeamsAreSearchedForAnew) {
+    GroupTakeover takeover;
+    takeover.keep_prompt({});
+    takeover.request.beam = BeamSearch{3, 1, EarlyStopping::no};
+    takeover.take_over();
+    ASSERT_TRUE(takeover.routed);
+    EXPECT_EQ(takeover.routed->reason, RouteReason::first);
 }
 
 TEST(CoordinatorAdoption, AHoldingThatCannotBeEndsTheSession) {

@@ -35,6 +35,34 @@ TEST(WorkerHolding, ItSaysWhichSequencesItHasAndTheTokensThatItDrew) {
     EXPECT_EQ(held.drawn[1].position, 4);
 }
 
+TEST(WorkerHolding, OfSeveralAnswersItSaysTheFirstTokensAndEachOne) {
+    WorkerDriver worker(40, 0, patient());
+    const SequenceKey key = WorkerDriver::key(1);
+    StageInput prompt = worker.start(key, {5, 6, 7});
+    prompt.draws = 2;
+    worker.say(StageInputs{{prompt}});
+    worker.finish();
+    ASSERT_EQ(worker.worker().holding().sequences.size(), 1U);
+    const std::vector<ProducedToken> first = worker.worker().holding().sequences[0].drawn;
+    ASSERT_EQ(first.size(), 2U);
+    for (std::uint32_t member = 0; member < 2; ++member) {
+        EXPECT_EQ(first[member].key.member, member);
+        EXPECT_EQ(first[member].position, 3);
+    }
+    worker.say(ForkSequences{key, 3, {1}});
+    StageInput next = WorkerDriver::rows({key.request, key.attempt, 1}, 3, {7});
+    next.parent = 0;
+    worker.say(StageInputs{{next}});
+    worker.finish();
+    const std::vector<SequenceHeld> held = worker.worker().holding().sequences;
+    ASSERT_EQ(held.size(), 2U);
+    EXPECT_EQ(held[0].drawn, first);
+    EXPECT_EQ(held[1].key.member, 1U);
+    EXPECT_EQ(held[1].arrived, 4);
+    ASSERT_EQ(held[1].drawn.size(), 1U);
+    EXPECT_EQ(held[1].drawn[0].position, 4);
+}
+
 TEST(WorkerHolding, OfALongAnswerItRemembersTheEnd) {
     WorkerDriver worker(400, 0, patient());
     const SequenceKey key = WorkerDriver::key(1);

@@ -57,6 +57,7 @@ TEST(Holding, FieldsOutOfRangeAreRefusedByName) {
         {"certain", [](auto&, core::SequenceHeld& s) { s.certain = -1; }},
         {"position of a drawn", [](auto&, core::SequenceHeld& s) { s.drawn[1].position = 11; }},
         {"position of a drawn", [](auto&, core::SequenceHeld& s) { s.drawn[1].position = 9; }},
+        {"position of a drawn", [](auto&, core::SequenceHeld& s) { s.drawn[1].key.member = 1; }},
         {"position", [](auto&, core::SequenceHeld& s) { s.drawn[0].position = -1; }},
         {"token", [](auto&, core::SequenceHeld& s) { s.drawn[0].token = -1; }},
     };

@@ -411,9 +411,12 @@ class RandomMessages {
             held.swapped = random_.chance(0.5);
             held.rows_lost = random_.chance(0.5);
             for (std::uint64_t n = random_.below(5); n > 0; --n) {
+                const bool beside = held.drawn.size() == 1 && random_.chance(0.5);
+                const std::int32_t position =
+                    held.drawn.empty() ? small(1000) : held.drawn.back().position;
                 held.drawn.push_back(produced());
-                held.drawn.back().position =
-                    held.drawn.front().position + static_cast<std::int32_t>(held.drawn.size()) - 1;
+                held.drawn.back().position = position + (beside ? 0 : 1);
+                held.drawn.back().key.member = beside ? 1 : 0;
             }
             m.sequences.push_back(std::move(held));
         }

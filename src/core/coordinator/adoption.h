@@ -15,6 +15,7 @@
 #include "core/coordinator/roles.h"
 #include "core/coordinator/speculation.h"
 #include "core/coordinator/stage_sender.h"
+#include "core/coordinator/swaps.h"
 #include "core/coordinator/token_flow.h"
 
 namespace helix::core {
@@ -22,11 +23,13 @@ namespace helix::core {
 // Adoption lets requests that ran under the coordinator before this one go on where they ran. It
 // knows what workers have kept (Holding) and, of a request, what its client has got (Begun).
 //
-// A request is adopted when every stage of its newest attempt still has its sequence, in layers
+// A request is adopted when every stage of its newest attempt still has its sequences, in layers
 // that are in force, no link between them broke, and the last stage remembers all tokens that the
-// client lacks. These are passed on, and the next row is sent; nothing is computed twice. Every
-// other request is computed anew, and what is kept of it is freed. Groups, embeddings and prompts
-// that are being scored are always computed anew.
+// client lacks. These are passed on, and the next rows are sent; nothing is computed twice. Of
+// several answers all that have not ended have to be there; until their prompt is computed that is
+// the one sequence of the prompt. What was swapped out stays so, in its place among the others.
+// Every other request is computed anew, and what is kept of it is freed. Beams, embeddings and
+// prompts that are being scored are always computed anew.
 //
 // What no request claims within CoordinatorConfig::claim_wait is freed like all that should not be
 // at a worker (WorkerReport).
@@ -34,7 +37,8 @@ class Adoption {
   public:
     Adoption(const CoordinatorConfig& config, Outbox& out, const Fleet& fleet,
              PromptWindow& prompts, const Placements& placements, StageSender& stages,
-             Speculation& speculation, Roles& roles, RequestLife& life, TokenFlow& tokens)
+             Speculation& speculation, Roles& roles, Swaps& swaps, RequestLife& life,
+             TokenFlow& tokens)
         : config_(config),
           out_(out),
           fleet_(fleet),
@@ -43,6 +47,7 @@ class Adoption {
           stages_(stages),
           speculation_(speculation),
           roles_(roles),
+          swaps_(swaps),
           life_(life),
           tokens_(tokens) {}
 
@@ -63,18 +68,48 @@ class Adoption {
     void end_late(TimePoint now);
 
   private:
-    using ByWorker = std::map<WorkerId, SequenceHeld>;  // of a request: its newest attempt
+    using Members = std::map<std::uint32_t, SequenceHeld>;
+    // What workers have of a request's newest attempt.
+    struct Kept {
+        std::uint32_t attempt = 0;
+        std::map<WorkerId, Members> at;
+    };
+    // How a sequence goes on.
+    struct Going {
+        std::uint32_t member = 0;
+        std::vector<ProducedToken> unsaid;  // drawn, and not passed on
+        std::int32_t known = 0;             // tokens of prompt and output, with the unsaid ones
+        std::int32_t sent = 0;              // of these, those whose rows came to the first stage
+        bool rows_going() const { return sent == known; }
+    };
     // How a request goes on.
     struct Way {
-        SequenceKey key;
+        std::uint32_t attempt = 0;
         Pipeline pipeline;
-        std::vector<ProducedToken> unsaid;  // drawn, and not passed on
-        bool began = false;                 // it has had a token in this attempt
-        bool rows_going = false;            // the row of its last token was sent
+        bool began = false;  // a token was drawn in this attempt
+        bool swapped = false;
+        std::vector<Going> sequences;             // of a group: none, unless it was forked
+        std::vector<ProducedToken> first_tokens;  // of all members of a group that was not
     };
-    std::optional<Way> way_of(const RequestState& state, const ByWorker& kept) const;
-    bool is_whole(const Pipeline& pipeline, const SequenceKey& key, const ByWorker& kept) const;
+    std::optional<Way> way_of(const RequestState& state, const Kept& kept) const;
+    bool find_single(const RequestState& state, const Kept& kept, Way& way) const;
+    // The prompt of a group is being computed, or has been and nothing was done with it.
+    bool find_prompt(const RequestState& state, const Kept& kept, Way& way) const;
+    bool find_members(const RequestState& state, const Kept& kept, Way& way) const;
+    bool is_up(const Pipeline& pipeline) const;
+    // Every stage has the member, with all rows that came to it.
+    static bool is_whole(const Pipeline& pipeline, std::uint32_t member, const Kept& kept);
+    // Returns what was drawn for the member and follows the tokens that are known; none: something
+    // between is forgotten, or it contradicts what the client has.
+    std::optional<std::vector<ProducedToken>> unsaid_of(const RequestState& state,
+                                                        const std::vector<Token>& output,
+                                                        std::uint32_t member,
+                                                        const Members& drawn_at) const;
     void run(TimePoint now, RequestState& state, const Way& way);
+    // These return false if the request has ended.
+    bool run_single(TimePoint now, RequestState& state, const Way& way);
+    bool run_group(TimePoint now, RequestState& state, const Way& way);
+    void free_kept(const Kept& kept, const SequenceGroup* but_members_of);
 
     const CoordinatorConfig& config_;
     Outbox& out_;
@@ -84,9 +119,10 @@ class Adoption {
     StageSender& stages_;
     Speculation& speculation_;
     Roles& roles_;
+    Swaps& swaps_;
     RequestLife& life_;
     TokenFlow& tokens_;
-    std::map<RequestId, ByWorker> kept_;
+    std::map<RequestId, Kept> kept_;
     std::optional<TimePoint> in_force_since_;  // a placement is, while something is kept
 };
 

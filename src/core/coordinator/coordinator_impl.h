@@ -84,8 +84,8 @@ struct Coordinator::Impl {
                       room,   demand, paths,    swaps, migrations, preempter};
     Scaling scaling{config, out, fleet, requests, queue, placements, demand, planning, balancer};
     Stalls stalls{config, fleet, requests, links, queue, placements, room, demand, life, suspects};
-    Adoption adoption{config, out,         fleet, prompts, placements,
-                      stages, speculation, roles, life,    tokens};
+    Adoption adoption{config,      out,   fleet, prompts, placements, stages,
+                      speculation, roles, swaps, life,    tokens};
     Dispatcher dispatcher{config,   out,   requests, queue, prompts, placements, room,   demand,
                           suspects, swaps, paths,    life,  tokens,  preempter,  stalls, adoption};
     Entrance entrance{config, fleet, requests};

@@ -28,6 +28,12 @@ GroupMember* SequenceGroup::find(std::uint32_t number) {
     return it == members.end() ? nullptr : &*it;
 }
 
+const GroupMember* SequenceGroup::find(std::uint32_t number) const {
+    const auto it = std::find_if(members.begin(), members.end(),
+                                 [&](const GroupMember& m) { return m.number == number; });
+    return it == members.end() ? nullptr : &*it;
+}
+
 std::int64_t SequenceGroup::sequences(const Request& request) const {
     return beams ? request.beam->width : static_cast<std::int64_t>(members.size());
 }

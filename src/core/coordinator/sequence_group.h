@@ -37,6 +37,7 @@ struct SequenceGroup {
 
     explicit SequenceGroup(const Request& request);
     GroupMember* find(std::uint32_t number);
+    const GroupMember* find(std::uint32_t number) const;
     // Returns how many sequences the request has, or may come to have, at once.
     std::int64_t sequences(const Request& request) const;
     std::size_t longest_output() const;

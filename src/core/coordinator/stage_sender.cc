@@ -56,6 +56,15 @@ spec::SamplingParams StageSender::sampling_of(const RequestState& state) {
     return sampling;
 }
 
+void StageSender::member_going(TimePoint now, RequestState& state, GroupMember& member,
+                               std::int64_t rows) {
+    member.rows_going = rows;
+    member.sent_at = now;
+    state.rows_going += rows;
+    placements_.router()->on_sent(state.path, rows);
+    count(state, rows);
+}
+
 StageInput& StageSender::send_member(TimePoint now, RequestState& state, GroupMember& member) {
     const std::int32_t prompt = prompt_tokens(state);
     const auto all = prompt + static_cast<std::int32_t>(member.output.size());
@@ -66,12 +75,8 @@ StageInput& StageSender::send_member(TimePoint now, RequestState& state, GroupMe
     input.tokens.assign(member.output.begin() + (member.sent - prompt), member.output.end());
     input.sample = true;
     input.parent = std::exchange(member.parent, -1);
-    member.rows_going = all - member.sent;
+    member_going(now, state, member, all - member.sent);
     member.sent = all;
-    member.sent_at = now;
-    state.rows_going += member.rows_going;
-    placements_.router()->on_sent(state.path, member.rows_going);
-    count(state, member.rows_going);
     return out_.add_rows(state.pipeline.front().worker, std::move(input));
 }
 

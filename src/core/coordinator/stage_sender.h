@@ -28,6 +28,7 @@ class StageSender {
         : out_(out), fleet_(fleet), placements_(placements) {}
 
     void going(RequestState& state, std::int64_t rows);  // tells the router of rows sent
+    void member_going(TimePoint now, RequestState& state, GroupMember& member, std::int64_t rows);
     void to_stages(const RequestState& state, const WorkerMessage& message) const;
     static std::vector<SequenceKey> keys_at_workers(const RequestState& state);
     // Returns how the workers are told to sample: beams are drawn from log-probabilities.

@@ -13,8 +13,12 @@ bool Swaps::can_swap_out(const RequestState& state) const {
     if (config_.preemption == Preemption::automatic && !several) return false;
     // Before its first token not every stage knows the request.
     if (state.prompt_rows > 0) return false;
+    return fits(state, state.pipeline);
+}
+
+bool Swaps::fits(const RequestState& state, const Pipeline& pipeline) const {
     const std::int64_t blocks = demand_.blocks_held(state);
-    return std::all_of(state.pipeline.begin(), state.pipeline.end(), [&](const Stage& stage) {
+    return std::all_of(pipeline.begin(), pipeline.end(), [&](const Stage& stage) {
         const WorkerState& worker = fleet_.at(stage.worker);
         return worker.swap_used + blocks * stage.layers.size() <= worker.swap_total;
     });

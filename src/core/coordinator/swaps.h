@@ -21,6 +21,8 @@ class Swaps {
         : config_(config), fleet_(fleet), demand_(demand), stages_(stages), requests_(requests) {}
 
     bool can_swap_out(const RequestState& state) const;
+    // Says whether the workers of the pipeline have room for what it holds.
+    bool fits(const RequestState& state, const Pipeline& pipeline) const;
     void end_swap(RequestState& state);  // it is on its way in, or leaves its pipeline
     void repeat_swap_in(TimePoint now);
 

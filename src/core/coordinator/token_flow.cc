@@ -223,8 +223,10 @@ void TokenFlow::on_group_token(TimePoint now, RequestState& state, const Produce
         prompts_.finish(state.prompt_rows, now - state.started);
         state.prompt_rows = 0;
         prefixes_.note_first_token(state);
-        placements_.router()->on_returned(state.path, state.rows_going, now - state.started);
-        state.rows_going = 0;
+        if (state.rows_going > 0) {
+            placements_.router()->on_returned(state.path, state.rows_going, now - state.started);
+            state.rows_going = 0;
+        }
         fork_group(now, state);
         roles_.note_prefilled(now, state);
     }
@@ -247,16 +249,40 @@ void TokenFlow::on_group_token(TimePoint now, RequestState& state, const Produce
 
 void TokenFlow::on_choice_token(TimePoint now, RequestState& state, GroupMember& member,
                                 const ProducedToken& token) {
+    if (!take_of_choice(state, member, token)) return;
+    if (!state.swapped && !migrations_.hold(now, state)) stages_.send_member(now, state, member);
+}
+
+bool TokenFlow::take_of_choice(RequestState& state, GroupMember& member,
+                               const ProducedToken& token) {
     member.output.push_back(token.token);
     const auto n_output = static_cast<std::int32_t>(member.output.size());
     out_.push(StreamToken{state.request.id, n_output - 1, token,
                           static_cast<std::int32_t>(member.number)});
     const std::optional<FinishReason> end = end_of(state.request, member.output, state.max_output);
-    if (end.has_value()) {
-        end_choice(state, member, *end);
-    } else if (!state.swapped && !migrations_.hold(now, state)) {
-        stages_.send_member(now, state, member);
+    if (end.has_value()) end_choice(state, member, *end);
+    return !end.has_value();
+}
+
+bool TokenFlow::take_first_tokens(TimePoint now, RequestState& state,
+                                  const std::vector<ProducedToken>& tokens) {
+    const RequestId id = state.request.id;
+    for (const ProducedToken& token : tokens) {
+        on_group_token(now, state, token);
+        if (!requests_.contains(id)) return false;
     }
+    return true;
+}
+
+bool TokenFlow::take_unsaid(RequestState& state, std::uint32_t number,
+                            const std::vector<ProducedToken>& tokens) {
+    const RequestId id = state.request.id;
+    for (const ProducedToken& token : tokens) {
+        if (!take_of_choice(state, *state.group->find(number), token)) {
+            return requests_.contains(id);
+        }
+    }
+    return true;
 }
 
 void TokenFlow::end_choice(RequestState& state, const GroupMember& member, FinishReason reason) {

@@ -50,6 +50,12 @@ class TokenFlow {
     // The token is the next of a running request of one sequence and is passed on. Returns false if
     // the request has ended with it.
     bool take(TimePoint now, RequestState& state, const ProducedToken& token);
+    // The same for a group of several answers: the tokens that were drawn with its prompt, one for
+    // each, and the next of one of them. The latter sends nothing.
+    bool take_first_tokens(TimePoint now, RequestState& state,
+                           const std::vector<ProducedToken>& tokens);
+    bool take_unsaid(RequestState& state, std::uint32_t member,
+                     const std::vector<ProducedToken>& tokens);
     // Ends the request, which waits, or those of its choices of which all was said under an earlier
     // coordinator.
     void end_what_is_over(RequestState& state);
@@ -74,6 +80,8 @@ class TokenFlow {
     void on_group_token(TimePoint now, RequestState& state, const ProducedToken& token);
     void on_choice_token(TimePoint now, RequestState& state, GroupMember& member,
                          const ProducedToken& token);
+    // Passes the token on. Returns false if its choice has ended with it, or the whole request.
+    bool take_of_choice(RequestState& state, GroupMember& member, const ProducedToken& token);
     void end_choice(RequestState& state, const GroupMember& member, FinishReason reason);
     // The beams go on once every running beam has its answer.
     void advance_beams(TimePoint now, RequestState& state);

@@ -286,8 +286,9 @@ struct SequenceHeld {
     std::int32_t certain = 0;  // of these, without a draft's
     bool swapped = false;      // it lies in host memory
     bool rows_lost = false;    // a link to the stage before or after broke while it ran, perhaps
-    // The tokens that were drawn here last, at rising positions without gaps: those that the
-    // coordinator that is gone may not have passed on.
+    // The tokens that were drawn here last: those that the coordinator that is gone may not have
+    // passed on. The first of a prompt may be several, one for each member of its group; those
+    // after them are at rising positions without gaps.
     std::vector<ProducedToken> drawn = {};
     bool operator==(const SequenceHeld&) const = default;
 };

@@ -54,7 +54,7 @@ Holding Worker::Impl::holding() const {
     if (!ready) return all;
     all.layers = layers;
     for (const auto& [key, seq] : sequences) {
-        if (seq->ending || seq->forked_from >= 0) continue;
+        if (seq->ending) continue;
         all.sequences.push_back({key, seq->start->pipeline, seq->arrived, seq->certain,
                                  seq->swapped, may_lack_rows(*seq), seq->drawn});
     }

@@ -235,8 +235,8 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
                 end_with_reason(*chunk.sequence, failed->cause, failed->reason, actions);
             } else if (!chunk.sequence->ending) {
                 append(produced.tokens, tokens.first(count));
-                const bool may_be_asked = chunk.draws == 1 && config.coordinator_wait.ns > 0;
-                if (may_be_asked) note_tokens(*chunk.sequence, tokens.first(count));
+                if (config.coordinator_wait.ns > 0)
+                    note_tokens(*chunk.sequence, tokens.first(count));
                 append(produced.scored, scored.first(chunk.scored));
                 if (chunk.pools) take_pooled(chunk, pooled.front(), produced);
                 if (draws) note_left(*chunk.sequence, batch.id);

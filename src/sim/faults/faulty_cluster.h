@@ -343,6 +343,9 @@ class FaultyCluster final : private ClusterDriver {
     bool poisons(const Machine& machine, const core::BatchChunk& chunk) const;
     bool dies_of(Machine& machine, const core::BatchPlan& plan);
     void note_lost(core::WorkerId id);
+    // A coordinator that was replaced may serve on until its gateways hear of the next.
+    bool may_run(const Outcome& outcome) const;
+    void note_losses(const Outcome& outcome);
 
     // workers that lie (faulty_cluster_lies.cc)
     void keep_lying(std::uint64_t fault, core::WorkerId id, double per_second);

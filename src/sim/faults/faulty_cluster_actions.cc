@@ -216,7 +216,7 @@ void FaultyCluster::on(const core::FinishChoice& action) {
 void FaultyCluster::on(const core::FinishRequest& action) {
     Outcome& outcome = outcomes_.at(action.id);
     if (direct_watch() != nullptr) watch_->finished(now(), action);
-    if (ledger_->roster.has(action.id)) clients_.at(outcome.client)->losses = outcome.losses;
+    if (ledger_->roster.has(action.id)) note_losses(outcome);
     pass_on(action.id, action, true);
     if (outcome.ended) return check("a request ended twice");
     const bool whole = core::is_whole(action.reason);

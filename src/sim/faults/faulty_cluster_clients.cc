@@ -69,9 +69,8 @@ void FaultyCluster::lose_connection(core::RequestId id) {
 void FaultyCluster::close_client(core::RequestId id, core::FinishReason reason) {
     Outcome& outcome = at_clients_.at(id);
     Client& client = *clients_.at(id);
-    if (client.gateway.has_value() && client.id.value != 0) {
-        gateways_.at(static_cast<std::size_t>(*client.gateway))->asked.erase(client.id);
-    }
+    client.gateway.reset();
+    client.id = {};
     ++client.asks;
     outcome.ended = true;
     outcome.reason = reason;
@@ -114,11 +113,13 @@ void FaultyCluster::differ(core::RequestId id) {
 void FaultyCluster::hear(Gateway& gateway, core::RequestEvent& event) {
     std::visit(
         [&](auto& one) {
-            const auto asked = gateway.asked.find(one.id);
-            if (asked == gateway.asked.end() || broken_) return;  // it has left
-            one.id = asked->second;
-            digest_ = base::hash_pair(digest_, one.id.value);
-            hear(*clients_.at(one.id), at_clients_.at(one.id), one);
+            const core::RequestId id = gateway.asked.at(one.id);
+            Client& client = *clients_.at(id);
+            const bool waits = client.gateway == gateway.index && client.id == one.id;
+            if (!waits || broken_) return;  // it has left
+            one.id = id;
+            digest_ = base::hash_pair(digest_, id.value);
+            hear(client, at_clients_.at(id), one);
         },
         event);
 }
@@ -134,14 +135,12 @@ void FaultyCluster::hear(Client& /*client*/, Outcome& outcome, const core::Accep
     if (watch_ != nullptr) watch_->accepted(said(), event.id);
 }
 
-void FaultyCluster::hear(Client& client, Outcome& outcome, const core::RejectRequest& event) {
+void FaultyCluster::hear(Client& /*client*/, Outcome& outcome, const core::RejectRequest& event) {
     if (outcome.accepted) {
         // It was accepted before, and its connection broke. There may be room later.
         const bool later = event.reason == core::RejectReason::queue_full ||
                            event.reason == core::RejectReason::unavailable;
-        gateways_.at(static_cast<std::size_t>(*client.gateway))->asked.erase(client.id);
         if (later) return lose_connection(event.id);
-        client.id = {};
         close_client(event.id, core::FinishReason::error);
         outcome.cut_off = true;
         ++counts_.cut_off;

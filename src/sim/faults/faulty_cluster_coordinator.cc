@@ -158,6 +158,9 @@ void FaultyCluster::former_does(std::uint64_t term, const core::CoordinatorActio
                                               std::is_same_v<Word, core::FinishRequest>;
                        GatewayLedger& ledger = *former_ledgers_.at(term);
                        if (!ledger.roster.has(word.id)) return;
+                       if constexpr (std::is_same_v<Word, core::FinishRequest>) {
+                           note_losses(outcomes_.at(word.id));
+                       }
                        ledger.roster.tell(word.id, word, kLast);
                        flush(ledger, term);
                    },

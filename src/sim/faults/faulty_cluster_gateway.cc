@@ -22,6 +22,13 @@ constexpr std::uint32_t kNumbersAtOnce = 256;
 constexpr double kMessageBytes = 256;
 constexpr double kWelcomeSeconds = 1;  // for so long a gateway waits for an answer to its hello
 
+bool has_swapped(const core::Worker& worker, core::RequestId id) {
+    const std::vector<core::SequenceHeld> held = worker.holding().sequences;
+    return std::any_of(held.begin(), held.end(), [&](const core::SequenceHeld& one) {
+        return one.key.request == id && one.swapped;
+    });
+}
+
 std::int32_t gateway_vertex(std::int32_t index) {
     return spec::kCoordinator - 1 - index;
 }
@@ -64,10 +71,9 @@ void FaultyCluster::kill(Gateway& gateway, double told_after_s) {
     gateway.session = {};
     gateway.welcome = false;
     gateway.inbox.clear();
-    for (const auto& [id, client] : std::exchange(gateway.asked, {})) lose_connection(client);
+    gateway.asked.clear();
     for (auto& [id, client] : clients_) {
-        const bool here = client->gateway == gateway.index && client->id.value == 0;
-        if (here && !at_clients_.at(id).ended) lose_connection(id);
+        if (client->gateway == gateway.index) lose_connection(id);
     }
 }
 
@@ -388,6 +394,9 @@ void FaultyCluster::flush(GatewayLedger& ledger, std::uint64_t term) {
 void FaultyCluster::note_adopted(const core::RequestRouted& action, Outcome& outcome) {
     ++counts_.adopted;
     probes_.hit(Probe::adopted);
+    if (outcome.is_group) probes_.hit(Probe::adopted_group);
+    const core::Worker* last = machines_.at(action.pipeline.back().worker)->worker.get();
+    if (last != nullptr && has_swapped(*last, action.id)) probes_.hit(Probe::adopted_swapped);
     const auto ran = outcome.ran.find(action.attempt);
     if (ran == outcome.ran.end() || ran->second != action.pipeline) {
         check("a request was adopted where it did not run");

@@ -34,9 +34,7 @@ void FaultyCluster::begin_lies(Machine& machine, bool wrong_draws) {
     ++machine.lies;
     machine.draws_wrong += wrong_draws ? 1 : 0;
     for (auto& [request, outcome] : outcomes_) {
-        // A coordinator that was replaced may serve on until its gateways hear of the next.
-        if (!outcome.ended || cluster_.formers().contains(outcome.term))
-            note_touched(request, outcome);
+        if (may_run(outcome)) note_touched(request, outcome);
     }
 }
 

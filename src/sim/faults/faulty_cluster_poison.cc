@@ -66,11 +66,21 @@ bool FaultyCluster::dies_of(Machine& machine, const core::BatchPlan& plan) {
     return true;
 }
 
+bool FaultyCluster::may_run(const Outcome& outcome) const {
+    if (!outcome.ended) return true;
+    return !gateways_.empty() && cluster_.formers().contains(outcome.term);
+}
+
+// The request ends, and the judge hears how many workers it has seen die.
+void FaultyCluster::note_losses(const Outcome& outcome) {
+    clients_.at(outcome.client)->losses = outcome.losses;
+}
+
 // The coordinator takes it for dead now.
 void FaultyCluster::note_lost(core::WorkerId id) {
     ++losses_;
     for (auto& [request, outcome] : outcomes_) {
-        if (outcome.ended || outcome.pipelines.empty()) continue;
+        if (!may_run(outcome) || outcome.pipelines.empty()) continue;
         const core::Pipeline& pipeline = outcome.pipelines.back();
         const bool here = std::any_of(pipeline.begin(), pipeline.end(),
                                       [&](const core::Stage& s) { return s.worker == id; });

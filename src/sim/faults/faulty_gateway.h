@@ -38,7 +38,7 @@ struct FaultyCluster::Gateway {
     int pauses = 0;            // above 0 it stands still,
     core::TimePoint paused_since;
     std::vector<std::function<void()>> inbox;          // and does later what comes meanwhile
-    std::map<core::RequestId, core::RequestId> asked;  // its requests; whose client each is of
+    std::map<core::RequestId, core::RequestId> asked;  // its requests, and the client of each
 };
 
 // A client and its request. Its connection breaks when its gateway dies. It has an idempotency key,

@@ -121,6 +121,8 @@ constexpr std::array<const char*, kProbes> kNames{
     "a coordinator that was replaced was back",
     "a gateway did not hear a coordinator that was replaced",
     "a coordinator heard that it was replaced",
+    "a request of several answers went on where it ran under another coordinator",
+    "a request that was swapped out went on where it ran under another coordinator",
     "a request went on as a coordinator ran it that was replaced",
     "a request went on as it had run before it ran elsewhere",
     "a gateway was killed while it served",

@@ -127,6 +127,8 @@ enum class Probe {
     former_back,
     former_unheard,
     former_stopped,
+    adopted_group,
+    adopted_swapped,
     adopted_of_former,
     adopted_of_earlier_attempt,
     gateway_killed_while_serving,

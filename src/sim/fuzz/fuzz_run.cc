@@ -27,10 +27,15 @@ JudgeConfig judge_config(const FuzzCase& c) {
     bool silence = false;
     bool faults = false;
     bool deaths = false;
+    const bool drains = std::any_of(c.faults.begin(), c.faults.end(), [](const Fault& fault) {
+        return fault.kind == FaultKind::drain;
+    });
     for (const Fault& fault : c.faults) {
-        // Clients may be refused when they ask again. Nothing that runs is disturbed.
+        // Clients may be refused when they ask again. What runs goes on, unless a worker was drained
+        // meanwhile: nobody looks whether what a gateway hands over anew has room without it.
         if (is_of_gateway(fault.kind)) {
             deaths = deaths || fault.kind == FaultKind::kill_gateway;
+            faults = faults || drains;
             continue;
         }
         const bool death = fault.kind == FaultKind::kill_coordinator ||
