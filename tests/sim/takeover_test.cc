@@ -77,6 +77,7 @@ core::Request request_of(std::int32_t i) {
         request.prompt.push_back((token * 7 + i) % kVocab);
     request.max_tokens = 200;
     request.sampling.seed = static_cast<std::uint64_t>(11 + i);
+    if (i % 3 == 1) request.n = 3;
     return request;
 }
 
@@ -163,9 +164,14 @@ Result take_over(const FaultyClusterConfig& given, const Case& which,
     if (result.broken.empty()) result.broken = world.leak();
     for (const auto& [id, request] : asked) {
         const Outcome& outcome = world.outcomes().at(id);
-        const auto right = toy_generate(request.prompt, request.max_tokens, kLayers,
-                                        spec::member_seed(request.sampling.seed, 0), kVocab);
-        if (result.broken.empty() && outcome.tokens != right) result.broken = "wrong tokens";
+        for (std::int32_t choice = 0; choice < request.n; ++choice) {
+            const auto seed =
+                spec::member_seed(request.sampling.seed, static_cast<std::uint32_t>(choice));
+            const auto right =
+                toy_generate(request.prompt, request.max_tokens, kLayers, seed, kVocab);
+            const bool same = outcome.choices.at(choice) == right;
+            if (result.broken.empty() && !same) result.broken = "wrong tokens";
+        }
     }
     result.counts = world.counts();
     return result;

@@ -165,7 +165,6 @@ std::optional<std::vector<ProducedToken>> Adoption::unsaid_of(const RequestState
         ++known;
         unsaid.push_back(token);
     }
-    if (planted(PlantedBug::tail_not_passed_on)) unsaid.clear();
     return unsaid;
 }
 
@@ -277,6 +276,10 @@ void Adoption::run(TimePoint now, RequestState& state, const Way& way) {
 bool Adoption::run_single(TimePoint now, RequestState& state, const Way& way) {
     const Going& going = way.sequences.front();
     for (const ProducedToken& token : going.unsaid) {
+        if (planted(PlantedBug::tail_not_passed_on)) {
+            state.output.push_back(token.token);
+            continue;
+        }
         if (!tokens_.take(now, state, token)) return false;
     }
     if (way.began) roles_.note_prefilled(now, state);
