@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "lab/problem/problem.h"
+#include "lab/simulation/simulated_load.h"
 #include "lab/simulation/simulation_setup.h"
 #include "plan/flow/flow_graph.h"
 #include "plan/pack/block_pack.h"
@@ -73,14 +74,14 @@ class Meter {
     Clock::time_point began_;
 };
 
-base::Result<cli::Problem> published_problem(const std::string& cluster) {
+base::Result<lab::Problem> published_problem(const std::string& cluster) {
     const std::string data = HELIX_DATA_DIR;
-    cli::ProblemArguments arguments;
+    lab::ProblemSource arguments;
     arguments.cluster = data + "/clusters/" + cluster + ".json";
     arguments.model = "llama2-70b";
     arguments.profiles = data + "/profiles";
     arguments.machine_mix = cluster;
-    return cli::load_problem(arguments);
+    return lab::load_problem(arguments);
 }
 
 std::string layout_path(const std::string& cluster, const std::string& method) {
@@ -88,8 +89,8 @@ std::string layout_path(const std::string& cluster, const std::string& method) {
            ".json";
 }
 
-cli::SimulatedLoad offline_load(double duration_s) {
-    cli::SimulatedLoad load;
+lab::SimulatedLoad offline_load(double duration_s) {
+    lab::SimulatedLoad load;
     load.lengths = sim::conversation_lengths();
     load.warmup_s = kWarmup_s;
     load.duration_s = duration_s;
@@ -114,10 +115,10 @@ void print_row(const std::string& what, const sim::SimReport& report, double dur
 }
 
 base::Status published(const std::string& cluster, const std::string& method) {
-    TRY(const cli::Problem problem, published_problem(cluster));
+    TRY(const lab::Problem problem, published_problem(cluster));
     TRY(sim::ReferenceSetup setup,
-        cli::reference_setup_from(layout_path(cluster, method), problem, {}));
-    cli::put_under_load(setup, offline_load(600));
+        lab::reference_setup_from(layout_path(cluster, method), problem, {}));
+    lab::put_under_load(setup, offline_load(600));
     const Meter meter;
     TRY(const sim::SimReport report, sim::run_reference(setup));
     print_row("published policy, " + cluster, report, 600, meter.cost());
@@ -125,12 +126,12 @@ base::Status published(const std::string& cluster, const std::string& method) {
 }
 
 base::Status own(const std::string& cluster, const std::string& method, double duration_s) {
-    TRY(const cli::Problem problem, published_problem(cluster));
+    TRY(const lab::Problem problem, published_problem(cluster));
     TRY(spec::PlacementFile file,
-        cli::read_simulated_layout(layout_path(cluster, method), problem));
-    TRY_VOID(cli::add_flows(problem, file, true));
-    sim::HelixSetup setup = cli::helix_setup(problem, file.placement, file.flows);
-    cli::put_under_load(setup, offline_load(duration_s));
+        lab::read_simulated_layout(layout_path(cluster, method), problem));
+    TRY_VOID(lab::add_flows(problem, file, true));
+    sim::HelixSetup setup = lab::helix_setup(problem, file.placement, file.flows);
+    lab::put_under_load(setup, offline_load(duration_s));
     const Meter meter;
     TRY(const sim::SimReport report, sim::run_helix(setup));
     print_row(fmt::format("own policy, {}, {:.0f} s", cluster, duration_s), report, duration_s,
@@ -167,7 +168,7 @@ void print_thousand(const Thousand& asked, const sim::SimReport& report, const C
 }
 
 // Plans each region for itself by block packing, with at most this many stages; the flows add up.
-base::Result<spec::PlacementFile> plan_regions(const cli::Problem& problem, std::int32_t stages) {
+base::Result<spec::PlacementFile> plan_regions(const lab::Problem& problem, std::int32_t stages) {
     std::map<std::string, std::vector<std::size_t>> regions;
     for (std::size_t n = 0; n < problem.cluster.nodes.size(); ++n) {
         regions[problem.cluster.nodes[n].region].push_back(n);
@@ -189,7 +190,7 @@ base::Result<spec::PlacementFile> plan_regions(const cli::Problem& problem, std:
             file.placement.layers[members[i]] = plan->placement.layers[i];
         }
     }
-    TRY_VOID(cli::add_flows(problem, file, true));
+    TRY_VOID(lab::add_flows(problem, file, true));
     double flow = 0;
     for (const spec::LinkFlow& link : file.flows) {
         if (link.from == spec::kCoordinator) flow += link.tokens_per_s;
@@ -199,19 +200,19 @@ base::Result<spec::PlacementFile> plan_regions(const cli::Problem& problem, std:
 }
 
 base::Status thousand(const Thousand& asked) {
-    cli::ProblemArguments arguments;
+    lab::ProblemSource arguments;
     arguments.model = asked.model;
     arguments.weights = asked.weights;
-    TRY(const cli::Problem problem,
-        cli::make_problem(arguments, plan::generate_cluster(asked.machines, 10, 1, 1.25e9)));
+    TRY(const lab::Problem problem,
+        lab::make_problem(arguments, plan::generate_cluster(asked.machines, 10, 1, 1.25e9)));
     TRY(const spec::PlacementFile file, plan_regions(problem, asked.stages));
-    sim::HelixSetup setup = cli::helix_setup(problem, file.placement, file.flows);
+    sim::HelixSetup setup = lab::helix_setup(problem, file.placement, file.flows);
     setup.coordinator.max_running = 1'000'000;
-    cli::SimulatedLoad load = offline_load(asked.duration_s);
+    lab::SimulatedLoad load = offline_load(asked.duration_s);
     load.online.emplace();
     load.online->process = sim::ArrivalProcess::poisson;
     load.online->tokens_per_s = asked.requests_per_s * load.lengths.mean_tokens();
-    cli::put_under_load(setup, load);
+    lab::put_under_load(setup, load);
     const Meter meter;
     double told_s = 0;
     TRY(const sim::SimReport report, sim::run_helix(setup, [&](double done_s, double total_s) {
