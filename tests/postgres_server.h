@@ -21,6 +21,7 @@
 #include <iterator>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -105,6 +106,26 @@ class PostgresServer {
         pid_ = 0;
         // Its processes follow it; until then another one does not start.
         EXPECT_TRUE(soon([&] { return PQping(url().c_str()) == PQPING_NO_RESPONSE; }));
+    }
+
+    // From now on it speaks TLS on its port, with this certificate; "" = no longer.
+    void encrypt(const std::string& certificate, const std::string& key) const {
+        namespace fs = std::filesystem;
+        for (const auto& [from, name] : {std::pair{certificate, "tls.crt"}, {key, "tls.key"}}) {
+            if (from.empty()) continue;
+            const std::string to = folder_ + "/data/" + name;
+            fs::copy_file(from, to, fs::copy_options::overwrite_existing);
+            fs::permissions(to, fs::perms::owner_read | fs::perms::owner_write);
+            if (uid_ != 0) {
+                EXPECT_EQ(::chown(to.c_str(), uid_, gid_), 0);
+            }
+        }
+        ask("ALTER SYSTEM SET ssl_cert_file = 'tls.crt'");
+        ask("ALTER SYSTEM SET ssl_key_file = 'tls.key'");
+        ask(std::string("ALTER SYSTEM SET ssl = ") + (certificate.empty() ? "off" : "on"));
+        ask("SELECT pg_reload_conf()");
+        const std::string wanted = certificate.empty() ? "off" : "on";
+        EXPECT_TRUE(soon([&] { return ask("SHOW ssl") == wanted; })) << log();
     }
 
     // The first column of the last row that the statements give; "" without one.

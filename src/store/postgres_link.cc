@@ -203,6 +203,17 @@ Status PostgresLink::connect() {
     return base::Ok{};
 }
 
+bool stays_on_this_machine(const sockaddr_storage& peer) {
+    constexpr std::uint32_t kLoopbackNet = 127;
+    if (peer.ss_family == AF_UNIX) return true;
+    if (peer.ss_family == AF_INET) {
+        const auto* four = reinterpret_cast<const sockaddr_in*>(&peer);
+        return ntohl(four->sin_addr.s_addr) >> 24U == kLoopbackNet;
+    }
+    const auto* six = reinterpret_cast<const sockaddr_in6*>(&peer);
+    return peer.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
+}
+
 void PostgresLink::warn_if_open() const {
     if (PQsslInUse(connection_) == 1) return;
     sockaddr_storage peer = {};
@@ -210,12 +221,7 @@ void PostgresLink::warn_if_open() const {
     if (::getpeername(PQsocket(connection_), reinterpret_cast<sockaddr*>(&peer), &bytes) != 0) {
         return;
     }
-    if (peer.ss_family == AF_UNIX) return;
-    constexpr std::uint32_t kLoopbackNet = 127;
-    const auto* four = reinterpret_cast<const sockaddr_in*>(&peer);
-    if (peer.ss_family == AF_INET && ntohl(four->sin_addr.s_addr) >> 24U == kLoopbackNet) return;
-    const auto* six = reinterpret_cast<const sockaddr_in6*>(&peer);
-    if (peer.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&six->sin6_addr)) return;
+    if (stays_on_this_machine(peer)) return;
     LOG_WARN(
         "--state: what goes to {} is not encrypted, files, batches and answers of clients among "
         "it: ?sslmode=verify-full is for networks that others use",

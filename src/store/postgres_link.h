@@ -1,6 +1,7 @@
 #pragma once
 
 #include <libpq-fe.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <cstdint>
@@ -24,6 +25,9 @@ struct PgValue {
     Oid type = 0;
     std::string_view bytes;
 };
+
+// Says whether what goes to this address stays on the machine.
+bool stays_on_this_machine(const sockaddr_storage& peer);
 
 // libpq with our errors and with a limit to every wait. A connection that is lost stays so until
 // connect() is called. Error unavailable: the server is away, or in the way of somebody. Error

@@ -11,10 +11,13 @@
 #include <atomic>
 #include <thread>
 
+#include "base/temp_folder.h"
+#include "net/test_certificate.h"
 #include "postgres_server.h"
 #include "store/dialect.h"
 #include "store/job_store.h"
 #include "store/placement_store.h"
+#include "store/postgres_link.h"
 #include "store/response_store.h"
 
 namespace helix::store::postgres_test {
@@ -248,6 +251,60 @@ TEST_F(PostgresTest, WhoeverIsRefusedIsToldWhyAndNeverThePassword) {
     Place good = place(1);
     good.postgres = server().port_url(PostgresServer::kPassword);
     EXPECT_TRUE(JobStore::open(good).ok());
+}
+
+// The server shows a certificate for 127.0.0.1 that signs itself.
+TEST_F(PostgresTest, OverTlsTheServerHasToShowWhoItIs) {
+    const TempFolder folder;
+    const auto file = [&](const std::string& name) { return folder.path() + "/" + name; };
+    net::make_test_identity("127.0.0.1", file("right.crt"), file("right.key"));
+    net::make_test_identity("127.0.0.1", file("other.crt"), file("other.key"));
+    net::make_test_identity("elsewhere", file("elsewhere.crt"), file("elsewhere.key"));
+    const auto url = [&](const std::string& root) {
+        return server().port_url(PostgresServer::kPassword, "postgres",
+                                 "?sslmode=verify-full&sslrootcert=" + file(root));
+    };
+    server().encrypt(file("right.crt"), file("right.key"));
+    Place good = place(1);
+    good.postgres = url("right.crt");
+    {
+        const auto opened = JobStore::open(good);
+        ASSERT_TRUE(opened.ok()) << opened.error().message;
+        EXPECT_EQ(server().ask("SELECT count(*) FROM pg_stat_ssl s JOIN pg_stat_activity a "
+                               "USING (pid) WHERE s.ssl AND a.client_addr IS NOT NULL"),
+                  "1");
+    }
+    base::Error error = refused_at(url("other.crt"));  // somebody between us and the server
+    EXPECT_EQ(error.code, Errc::invalid) << error.message;
+    EXPECT_THAT(error.message, HasSubstr("certificate verify failed"));
+    server().encrypt(file("elsewhere.crt"), file("elsewhere.key"));
+    error = refused_at(url("elsewhere.crt"));
+    EXPECT_EQ(error.code, Errc::invalid) << error.message;
+    EXPECT_THAT(error.message, HasSubstr("127.0.0.1"));
+    EXPECT_THAT(error.message, Not(HasSubstr(PostgresServer::kPassword)));
+    server().encrypt("", "");
+}
+
+TEST(PostgresLink, WhatStaysOnThisMachineIsNotWarnedOf) {
+    const auto peer = [](const char* text) {
+        sockaddr_storage address = {};
+        auto* four = reinterpret_cast<sockaddr_in*>(&address);
+        auto* six = reinterpret_cast<sockaddr_in6*>(&address);
+        if (::inet_pton(AF_INET, text, &four->sin_addr) == 1) {
+            address.ss_family = AF_INET;
+        } else if (::inet_pton(AF_INET6, text, &six->sin6_addr) == 1) {
+            address.ss_family = AF_INET6;
+        } else {
+            address.ss_family = AF_UNIX;
+        }
+        return address;
+    };
+    for (const char* text : {"a socket", "127.0.0.1", "127.9.9.9", "::1"}) {
+        EXPECT_TRUE(stays_on_this_machine(peer(text))) << text;
+    }
+    for (const char* text : {"192.0.2.9", "10.0.0.127", "fd00::2", "::2"}) {
+        EXPECT_FALSE(stays_on_this_machine(peer(text))) << text;
+    }
 }
 
 TEST_F(PostgresTest, APasswordFromTheEnvironmentDoes) {
