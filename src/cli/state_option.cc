@@ -4,8 +4,8 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 
+#include "base/calendar.h"
 #include "base/hex.h"
 #include "base/log.h"
 #include "cli/help_text.h"
@@ -53,9 +53,7 @@ base::Result<State> take_state(const StateArguments& arguments, std::uint64_t te
             "process's arguments: PGPASSWORD or ~/.pgpass keeps it out of them");
     }
     state.place.postgres = arguments.url;
-    const auto since = std::chrono::system_clock::now().time_since_epoch();
-    const auto calendar_us = std::chrono::duration_cast<std::chrono::microseconds>(since).count();
-    state.place.term = term > 0 ? term : static_cast<std::uint64_t>(calendar_us);
+    state.place.term = term > 0 ? term : static_cast<std::uint64_t>(base::calendar_us());
     std::array<std::byte, 16> random = {};
     if (::getentropy(random.data(), random.size()) != 0) {
         return base::Error{base::Errc::io, "the system gave no random bytes"};

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 
 #include <fmt/format.h>
 
+#include "base/calendar.h"
 #include "base/log.h"
 #include "core/protocol/request_numbers.h"
 #include "node/clock.h"
@@ -65,9 +65,7 @@ CoordinatorServer::CoordinatorServer(CoordinatorOptions options,
     const std::uint64_t number = next.fetch_add(1);
     inproc_endpoint_ = fmt::format("inproc://helix-coordinator-{}", number);
     zap_domain_ = fmt::format("coordinator-{}", number);
-    const auto since = std::chrono::system_clock::now().time_since_epoch();
-    const std::int64_t calendar_us =
-        std::chrono::duration_cast<std::chrono::microseconds>(since).count();
+    const std::int64_t calendar_us = base::calendar_us();
     next_request_ = core::first_request(calendar_us).value;
     term_ = options_.term > 0 ? options_.term : static_cast<std::uint64_t>(calendar_us);
     limits_ = {options_.model.spec.n_layers, options_.model.hidden_size};

@@ -10,6 +10,7 @@
 #include <sodium.h>
 #include <nlohmann/json.hpp>
 
+#include "base/calendar.h"
 #include "base/escape.h"
 #include "base/hex.h"
 #include "base/log.h"
@@ -28,11 +29,6 @@ constexpr milliseconds kEtcdLimit{1000};
 constexpr milliseconds kLookAtLeaderEvery{200};  // while another leads
 constexpr milliseconds kAskEtcdAgainAfter{500};
 constexpr base::Duration kSaySilenceEvery = base::from_seconds(10);
-
-std::int64_t calendar_us() {
-    const auto since = std::chrono::system_clock::now().time_since_epoch();
-    return std::chrono::duration_cast<std::chrono::microseconds>(since).count();
-}
 
 std::uint64_t number_of(const std::string& text) {
     std::uint64_t value = 0;
@@ -101,7 +97,7 @@ Result<std::string> Leadership::leader() {
 Result<bool> Leadership::campaign() {
     TRY(const std::optional<Etcd::Value> before, etcd_->read(term_key(), kEtcdLimit));
     const std::uint64_t last = before.has_value() ? number_of(before->text) : 0;
-    const std::uint64_t term = std::max(static_cast<std::uint64_t>(calendar_us()), last + 1);
+    const std::uint64_t term = std::max(static_cast<std::uint64_t>(base::calendar_us()), last + 1);
     TRY(lease_, etcd_->grant(options_.lease_s, kEtcdLimit));
     const auto won = etcd_->write_if(
         {{leader_key(), 0}, {term_key(), before.has_value() ? before->revision : 0}},

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 
 #include <fmt/format.h>
 
+#include "base/calendar.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "node/clock.h"
@@ -73,9 +73,7 @@ WorkerServer::WorkerServer(WorkerOptions options) : options_(std::move(options))
         }
     }
     // Microseconds of the calendar, so that later starts of one worker have higher numbers.
-    const auto since = std::chrono::system_clock::now().time_since_epoch();
-    incarnation_ = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::microseconds>(since).count());
+    incarnation_ = static_cast<std::uint64_t>(base::calendar_us());
 }
 
 void WorkerServer::stop() {
