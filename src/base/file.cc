@@ -59,6 +59,16 @@ RegularFile::~RegularFile() {
     ::close(descriptor_);
 }
 
+Result<FileStamp> RegularFile::stamp() const {
+    struct stat status = {};
+    if (::fstat(descriptor_, &status) != 0) return failed(path_, "look at");
+    const auto ns = [](const timespec& time) {
+        return std::int64_t{time.tv_sec} * 1'000'000'000 + std::int64_t{time.tv_nsec};
+    };
+    return FileStamp{status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size),
+                     ns(status.st_mtim), ns(status.st_ctim)};
+}
+
 Result<std::size_t> RegularFile::read_some(std::uint64_t offset, std::span<std::byte> to) const {
     std::size_t done = 0;
     while (done < to.size()) {

@@ -16,6 +16,16 @@
 
 namespace helix::base {
 
+// Tells a file from others, and from what it was before a write.
+struct FileStamp {
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
+    std::uint64_t bytes = 0;
+    std::int64_t written_ns = 0;  // its content; since 1970
+    std::int64_t changed_ns = 0;  // also its name, owner or mode
+    bool operator==(const FileStamp&) const = default;
+};
+
 // An open regular file. Reading is safe from any thread.
 class RegularFile {
   public:
@@ -28,6 +38,8 @@ class RegularFile {
     const std::string& path() const { return path_; }
     // Its size when it was opened.
     std::uint64_t bytes() const { return bytes_; }
+    // As it is now.
+    Result<FileStamp> stamp() const;
     // Fills `to` with what lies at offset. Error io: the file has become shorter, or cannot be
     // read.
     Status read(std::uint64_t offset, std::span<std::byte> to) const;

@@ -25,8 +25,8 @@
 #include "cli/pull_line.h"
 #include "hub/helix_server.h"
 #include "model/gguf_image.h"
-#include "model/manifest.h"
 #include "model/weight_source.h"
+#include "node/tensor_cache.h"
 #include "view/draw/terminal.h"
 
 namespace helix::cli {
@@ -295,9 +295,10 @@ std::string name_served(const ServerArguments& at, const std::string& path) {
     const auto weights = model::open_weights(path, {});
     if (!weights.ok()) return "";  // who is to serve it says why
     const std::uint64_t bytes = model::GgufImage(*weights).bytes();
+    const model::DigestCache digests = node::digests_in(node::default_cache_dir());
     for (const hub::OfferedModel& offer : *offers) {
         const auto hash = base::hash_from_hex(offer.hash);
-        if (offer.bytes == bytes && hash && model::check_model(**weights, *hash).ok()) {
+        if (offer.bytes == bytes && hash && digests.check(**weights, *hash).ok()) {
             return offer.name;
         }
     }

@@ -25,6 +25,7 @@
 #include "cli/kv_option.h"
 #include "cli/leader_option.h"
 #include "cli/patience_option.h"
+#include "cli/rehash_option.h"
 #include "cli/role_option.h"
 #include "cli/scale_option.h"
 #include "cli/serve_pages.h"
@@ -53,6 +54,7 @@ namespace {
 struct ServeArguments {
     std::string model;
     model::WeightOptions weights;
+    bool rehash = false;
     HttpArguments http;
     std::string cluster_listen;
     bool no_announce = false;
@@ -122,7 +124,8 @@ base::Result<Served> open_model(const ServeArguments& a) {
         served.model =
             node::modelled_model(spec, static_cast<std::int32_t>(vocabulary.tokens.size()));
     } else {
-        TRY(served.model, node::serve_weights(served.weights));
+        const std::filesystem::path cache = a.rehash ? "" : node::default_cache_dir();
+        TRY(served.model, node::serve_weights(served.weights, node::digests_in(cache)));
         if (a.block_size < 1) return base::invalid("--block-size: expected at least 1");
         TRY(const auto kv, parse_kv("--kv", a.kv));
         TRY_VOID(node::set_kv_type(served.model, kv, a.block_size));
@@ -563,6 +566,7 @@ void add_model_options(CLI::App& command, ServeArguments& a) {
     command.add_option(
         "--quantize", a.weights.quantize,
         "q8_0 or q4_0: what a folder's matrices become when they are loaded [as they are]");
+    command.add_flag("--rehash", a.rehash, kRehashHelp);
     command.add_option("--name,--served-model-name", a.model_names,
                        "the model's name in the API; others after it are names that it has, too "
                        "[from the file]");

@@ -18,6 +18,7 @@
 #include "cli/interrupt.h"
 #include "cli/pairing_option.h"
 #include "cli/patience_option.h"
+#include "cli/rehash_option.h"
 #include "cli/role_option.h"
 #include "cli/size_option.h"
 #include "net/key.h"
@@ -44,6 +45,7 @@ struct WorkerArguments {
     double coordinator_wait_s = 60;
     std::string model;
     model::WeightOptions weights;
+    bool rehash = false;
     std::string cache = "~";
     std::string cache_limit;
     BackendArguments backend;
@@ -119,6 +121,7 @@ base::Status run_worker(const WorkerArguments& arguments) {
         options.cache_dir = arguments.cache == "~" ? node::default_cache_dir()
                                                    : std::filesystem::path(arguments.cache);
     }
+    if (!arguments.rehash) options.digests = node::digests_in(options.cache_dir);
     TRY_VOID(fill_cache_limit(arguments, options));
     std::vector<std::string> join = arguments.join;
     if (join.empty()) {
@@ -175,6 +178,7 @@ void add_weight_options(CLI::App& command, WorkerArguments& a) {
                        "same, else weights are received");
     command.add_option("--quantize", a.weights.quantize,
                        "of a folder of safetensors as --model: as the coordinator was told");
+    command.add_flag("--rehash", a.rehash, kRehashHelp);
     command.add_option("--cache", a.cache,
                        "folder for received weights, or 'none' [~/.cache/helix]");
     command.add_option("--cache-limit", a.cache_limit,

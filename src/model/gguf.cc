@@ -131,4 +131,9 @@ std::span<const std::byte> GgufFile::header() const {
     return std::span(bytes_).first(std::min(data_offset_, bytes_.size()));
 }
 
+base::Result<base::FileStamp> GgufFile::stamp() const {
+    if (file_ != nullptr) return file_->stamp();
+    return base::Error{base::Errc::not_found, label_ + ": is no file"};
+}
+
 }  // namespace helix::model

@@ -79,6 +79,8 @@ class GgufFile {
     base::Result<std::vector<std::byte>> read(const TensorInfo& tensor) const;
     // Everything before the tensor data section.
     std::span<const std::byte> header() const;
+    // Of the file that tensors are read from, as it is now. Error not_found: there is none.
+    base::Result<base::FileStamp> stamp() const;
 
   private:
     GgufFile() = default;

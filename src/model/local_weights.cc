@@ -37,4 +37,9 @@ void LocalWeights::release(std::string_view name) {
     held_.release(name);
 }
 
+base::Result<std::vector<base::FileStamp>> LocalWeights::stamps() const {
+    TRY(const base::FileStamp stamp, file_->stamp());
+    return std::vector<base::FileStamp>{stamp};
+}
+
 }  // namespace helix::model

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "model/held_tensors.h"
 #include "model/weight_source.h"
@@ -23,6 +24,7 @@ class LocalWeights final : public WeightSource {
     std::optional<base::Status> read_part(std::string_view name, std::uint64_t offset,
                                           std::span<std::byte> to) override;
     void release(std::string_view name) override;
+    base::Result<std::vector<base::FileStamp>> stamps() const override;
 
   private:
     base::Result<const TensorInfo*> find(std::string_view name) const;

@@ -82,7 +82,7 @@ base::Result<ModelManifest> build_manifest(WeightSource& source, unsigned thread
     work();
     for (std::thread& thread : pool) thread.join();
     if (!status.ok()) return status.error();
-    manifest.model_hash = combine(manifest);
+    set_model_hash(manifest);
     return manifest;
 }
 
@@ -103,10 +103,19 @@ base::Result<base::Hash128> hash_model_file(const std::string& path) {
 
 base::Status check_model(WeightSource& source, const base::Hash128& expected) {
     TRY(const ModelManifest manifest, build_manifest(source));
+    return check_model_hash(source, manifest, expected);
+}
+
+base::Status check_model_hash(const WeightSource& source, const ModelManifest& manifest,
+                              const base::Hash128& expected) {
     const base::Hash128 found = manifest.model_hash;
     if (found == expected) return base::Ok{};
     return base::invalid(fmt::format("{}: model hash {}, expected {}", source.file().label(),
                                      base::to_hex(found), base::to_hex(expected)));
+}
+
+void set_model_hash(ModelManifest& manifest) {
+    manifest.model_hash = combine(manifest);
 }
 
 base::Status check_model_file(const std::string& path, const base::Hash128& expected) {

@@ -35,8 +35,13 @@ base::Result<ModelManifest> build_manifest(const GgufFile& file, unsigned thread
 // The same for a source that any thread may use; releases the tensors.
 base::Result<ModelManifest> build_manifest(WeightSource& source, unsigned threads = 0);
 base::Result<base::Hash128> hash_model_file(const std::string& path);
+// Sets model_hash to what follows from the others.
+void set_model_hash(ModelManifest& manifest);
 // Checks that the weights are the model with this hash; the error says what differs.
 base::Status check_model(WeightSource& source, const base::Hash128& expected);
+// The same where the manifest of the weights is there.
+base::Status check_model_hash(const WeightSource& source, const ModelManifest& manifest,
+                              const base::Hash128& expected);
 // The same for a GGUF file; the error may also say why it cannot be read.
 base::Status check_model_file(const std::string& path, const base::Hash128& expected);
 // Checks a manifest that came from elsewhere: that the header parses and lists exactly these

@@ -126,4 +126,13 @@ void SplitWeights::release(std::string_view name) {
     held_.release(name);
 }
 
+base::Result<std::vector<base::FileStamp>> SplitWeights::stamps() const {
+    std::vector<base::FileStamp> stamps;
+    for (const auto& part : parts_) {
+        TRY(const base::FileStamp stamp, part->stamp());
+        stamps.push_back(stamp);
+    }
+    return stamps;
+}
+
 }  // namespace helix::model

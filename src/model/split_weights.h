@@ -28,6 +28,7 @@ class SplitWeights final : public WeightSource {
     std::optional<base::Status> read_part(std::string_view name, std::uint64_t offset,
                                           std::span<std::byte> to) override;
     void release(std::string_view name) override;
+    base::Result<std::vector<base::FileStamp>> stamps() const override;
 
   private:
     struct Place {

@@ -7,7 +7,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/file.h"
 #include "base/result.h"
 #include "model/gguf.h"
 
@@ -34,6 +36,11 @@ class WeightSource {
     // Ends one use of a tensor's bytes: a source that made them may let them go after the last.
     // They can be asked for again.
     virtual void release(std::string_view /*name*/) {}
+    // Of all files that tensors are read from, as they are now. Error not_found: tensors are made,
+    // or come from elsewhere.
+    virtual base::Result<std::vector<base::FileStamp>> stamps() const {
+        return base::Error{base::Errc::not_found, "the tensors are in no file"};
+    }
 };
 
 struct WeightOptions {

@@ -76,11 +76,12 @@ Result<net::Frame> chunk_data(const ServedModel& model, const wire::ChunkRequest
 
 }  // namespace
 
-Result<ServedModel> serve_weights(std::shared_ptr<model::WeightSource> weights) {
+Result<ServedModel> serve_weights(std::shared_ptr<model::WeightSource> weights,
+                                  const model::DigestCache& digests) {
     TRY(const model::ModelConfig config, model::read_model_config(*weights));
     ServedModel served;
     TRY(served.spec, model::read_model_spec(weights->file()));
-    TRY(model::ModelManifest manifest, model::build_manifest(*weights));
+    TRY(model::ModelManifest manifest, digests.manifest(*weights));
     served.hidden_size = config.hidden;
     served.vocab_size = config.vocab;
     served.pooling = config.pooling;

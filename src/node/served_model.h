@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "engine/ops/kv_type.h"
+#include "model/digest_cache.h"
 #include "model/manifest.h"
 #include "model/weight_source.h"
 #include "net/zmq_frame.h"
@@ -34,8 +35,10 @@ struct ServedModel {
     std::shared_ptr<std::vector<Recent>> recent = std::make_shared<std::vector<Recent>>();
 };
 
-// Hashes the weights of a model, which any thread may use.
-base::Result<ServedModel> serve_weights(std::shared_ptr<model::WeightSource> weights);
+// The weights of a model, which any thread may use. They are hashed, but where `digests` knows
+// them.
+base::Result<ServedModel> serve_weights(std::shared_ptr<model::WeightSource> weights,
+                                        const model::DigestCache& digests = {});
 // Opens a model file or folder and hashes it.
 base::Result<ServedModel> open_served_model(const std::string& path,
                                             const model::WeightOptions& options = {});

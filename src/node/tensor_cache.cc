@@ -71,6 +71,10 @@ fs::path default_cache_dir() {
     return fs::path(home) / ".cache" / "helix";
 }
 
+model::DigestCache digests_in(const fs::path& cache_dir) {
+    return cache_dir.empty() ? model::DigestCache() : model::DigestCache(cache_dir / "digests");
+}
+
 TensorCache::TensorCache(fs::path dir) : dir_(std::move(dir)) {
     if (dir_.empty()) return;
     const Status made = base::make_private_folder((dir_ / "tensors").string());

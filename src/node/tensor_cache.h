@@ -10,12 +10,17 @@
 
 #include "base/file_lock.h"
 #include "base/result.h"
+#include "model/digest_cache.h"
 #include "model/manifest.h"
 
 namespace helix::node {
 
 // ~/.cache/helix, or what XDG_CACHE_HOME says; empty when there is no home.
 std::filesystem::path default_cache_dir();
+
+// Digests of model files that were read before, beside what was received; an empty folder keeps
+// nothing.
+model::DigestCache digests_in(const std::filesystem::path& cache_dir);
 
 // What was received of models, on disk. Tensors lie under their own content's hash,
 // DIR/tensors/<its first two digits>/<hash>, so models that have a tensor in common have one file

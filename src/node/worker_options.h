@@ -8,6 +8,7 @@
 
 #include "base/time.h"
 #include "engine/backend/provider.h"
+#include "model/digest_cache.h"
 #include "model/weight_source.h"
 #include "net/key.h"
 #include "net/zmq_transport.h"
@@ -38,6 +39,7 @@ struct WorkerOptions {
     bool insecure = false;
     std::string model_file;              // local weights, used when their hash is the served one's
     model::WeightOptions model_options;  // how model_file is opened
+    model::DigestCache digests;          // of files that were hashed before
     std::filesystem::path cache_dir;     // of weights received; empty = none
     CacheLimit cache_limit;
     std::string peer_host;  // address that peers reach this worker at; empty = found out

@@ -503,8 +503,8 @@ Result<std::shared_ptr<model::WeightSource>> WorkerSession::open_weights() {
     if (place_.weights != nullptr) return place_.weights;
     if (!options_.model_file.empty()) {
         const auto local = model::open_weights(options_.model_file, options_.model_options);
-        const Status same =
-            local.ok() ? model::check_model(**local, welcome_->model_hash) : Status(local.error());
+        const Status same = local.ok() ? options_.digests.check(**local, welcome_->model_hash)
+                                       : Status(local.error());
         if (same.ok()) return *local;
         LOG_WARN("{}; the weights come from the coordinator", same.error().message);
     }

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
+#include "model/digest_cache.h"
 #include "model/gguf_writer.h"
 #include "model/manifest.h"
 #include "model/model_config.h"
@@ -94,6 +96,39 @@ TEST_F(Split, IsTheFileThatItWasSplitFrom) {
     EXPECT_TRUE(read_model_config(split).ok());
     EXPECT_TRUE(build_manifest(split).ok());
     EXPECT_THAT(split.tensor("none").error().message, HasSubstr("tensor none: missing"));
+}
+
+TEST_F(Split, ItsDigestsAreRememberedUntilAnyPartIsWritten) {
+    write_all();
+    const DigestCache digests(folder_.file("digests"), base::Duration{});
+    const auto entries = [&] {
+        const auto all = std::filesystem::directory_iterator(folder_.file("digests"));
+        return std::distance(begin(all), end(all));
+    };
+    const auto hash = [&] {
+        const auto opened = open_weights(path(1));
+        EXPECT_TRUE(opened.ok());
+        return digests.manifest(**opened)->model_hash;
+    };
+    const base::Hash128 before = hash();
+    EXPECT_EQ(hash(), before);
+    EXPECT_EQ(entries(), 1);
+    for (const int part : {2, 3}) {
+        const std::string name = path(part);
+        const auto bytes = static_cast<std::streamoff>(std::filesystem::file_size(name));
+        std::fstream file(name, std::ios::in | std::ios::out | std::ios::binary);
+        file.seekg(bytes - 1);
+        const auto last = static_cast<char>(file.get());
+        const auto put = [&](char byte) {
+            file.seekp(bytes - 1);
+            file.put(byte);
+            file.flush();
+        };
+        put(static_cast<char>(last ^ 1));
+        EXPECT_NE(hash(), before) << "part " << part;
+        put(last);
+        EXPECT_EQ(hash(), before) << "part " << part;
+    }
 }
 
 TEST_F(Split, EveryPartMustBeThereAndTheRightOne) {
