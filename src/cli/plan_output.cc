@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "lab/planning/plan_session.h"
+#include "plan/losses/takeover_bound.h"
 #include "plan/report/plan_json.h"
 #include "spec/placement_file.h"
 #include "spec/text_file.h"
@@ -32,7 +33,7 @@ base::Status show_plan(const PlanArguments& a, const lab::Problem& problem,
         a.json ? plan::plan_to_json(problem.cluster, problem.model, report, seconds) + "\n"
                : view::draw_plan(problem.cluster, problem.model, report,
                                  {.colours = isatty(STDOUT_FILENO) != 0, .flows = true}) +
-                     plan::describe_stalls(report.stalls, {}) +
+                     plan::describe_stalls(report.stalls, {}) + plan::describe_takeover({}) + "\n" +
                      (report.milp ? "\n" + plan::describe_milp(*report.milp) : std::string());
     std::fputs(shown.c_str(), stdout);
     return base::Ok{};

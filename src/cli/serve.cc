@@ -255,6 +255,11 @@ base::Result<node::CoordinatorOptions> coordinator_options(
     TRY(options.core.rejoin_wait, parse_wait("--rejoin-wait", a.rejoin_wait_s));
     TRY(options.core.unserved_timeout, parse_wait("--worker-wait", a.worker_wait_s));
     TRY_VOID(fill_lost_after(a.lost_after_s, options.transport));
+    options.takeover.detection_s = options.transport.heartbeat_timeout_ms * 1e-3;
+    if (!a.leader.url.empty()) {
+        options.takeover.lease_s = a.leader.lease_s;
+        options.takeover.addresses = 2;
+    }
     if (!a.placement.empty()) {
         TRY(node::FilePlacement fixed, node::planner_for_file(served.model.spec, a.placement));
         options.planner = std::move(fixed.planner);

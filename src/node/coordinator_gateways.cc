@@ -76,6 +76,9 @@ void CoordinatorServer::on_gateway_hello(const std::string& connection,
     }
     socket_->admit(connection);
     LOG_INFO("{} is here", who);
+    if (!std::exchange(told_takeover_, true)) {
+        LOG_INFO("if the coordinator is lost: {}", plan::describe_takeover(options_.takeover));
+    }
     const ServedModel& model = options_.model;
     const wire::GatewayWelcome welcome{term_,
                                        model.spec,

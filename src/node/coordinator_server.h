@@ -25,6 +25,7 @@
 #include "node/weight_server.h"
 #include "node/worker_options.h"
 #include "node/worker_roster.h"
+#include "plan/losses/takeover_bound.h"
 #include "store/place.h"
 
 namespace helix::node {
@@ -45,6 +46,7 @@ struct CoordinatorOptions {
     std::unique_ptr<DraftModel> draft_model;   // asked when core.speculation.draft_tokens > 0
     std::vector<WorkerOptions> local_workers;  // that this process is, too
     net::TransportOptions transport;
+    plan::TakeoverRule takeover;  // what is told of its own death
     // Above those of all coordinators before it (wire/messages.h); 0 = the calendar, in
     // microseconds.
     std::uint64_t term = 0;
@@ -215,6 +217,7 @@ class CoordinatorServer final : public api::Service {
     std::uint64_t kept_epoch_ = 0;
     std::vector<core::RememberedDrain> kept_drains_;
     std::uint64_t told_epoch_ = 0;
+    bool told_takeover_ = false;  // the bound of a takeover, which concerns gateways alone
     std::uint64_t plans_taken_ = 0;
     // The epoch and the plan that plan_figures_ was made of, or not made.
     std::pair<std::uint64_t, std::uint64_t> figured_;

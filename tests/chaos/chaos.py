@@ -245,6 +245,15 @@ def bound_text(log, args, gaps):
     return text + f"; longer than the greatest: {sum(gap > max(bounds) for gap in gaps)} of {len(gaps)}"
 
 
+def takeover_bound_text(log, gaps):
+    """What the coordinator promised gateways of its own death. The machine is to be quiet enough for it."""
+    found = re.findall(r"if the coordinator is lost: .*at most ([0-9.]+) (ms|s)", log)
+    if not found:
+        return "no coordinator came with a bound of the stall after its own loss"
+    bound = max(float(number) / (1000 if unit == "ms" else 1) for number, unit in found)
+    return f"the coordinator's bound of the stall after its own loss: {bound:.1f} s; longer: {sum(gap > bound for gap in gaps)} of {len(gaps)}"
+
+
 def devices_of(args):
     """What each worker computes on; empty: all on CPUs. Vulkan workers follow the first, so that they are among CPU ones."""
     if args.vulkan == 0:
@@ -345,6 +354,8 @@ def report(chaos, args, folder):
     print(gaps_text("with a fault in its time", chaos.gaps))
     print(gaps_text("without", chaos.calm_gaps))
     print(bound_text(cluster.log("coordinator"), args, chaos.gaps))
+    if chaos.takeover_gaps:
+        print(takeover_bound_text(cluster.log("coordinator"), chaos.takeover_gaps))
     placements = sorted(set(re.findall(r"in force: (.*)", cluster.log("coordinator"))))
     print(f"{len(placements)} different placements, such as: {'; or '.join(placements[:2])}")
     if chaos.vulkan.names:

@@ -82,6 +82,9 @@ TEST_F(GatewayProcess, AStreamGoesOnWhenTheCoordinatorIsKilledAndStartedAgain) {
     Stream stream;
     begin(stream, kStream);
     ASSERT_TRUE(eventually([&] { return stream.events >= 10; }, 60)) << gate->log();
+    const std::string promise =
+        "if the coordinator is lost: an answer at a gateway stands still for at most ";
+    EXPECT_NE(coordinator->log().find(promise), std::string::npos) << coordinator->log();
     coordinator->stop(SIGKILL);
     EXPECT_TRUE(eventually(
         [&] { return http(gateway_port_, "GET", "/health/ready").starts_with("HTTP/1.1 503"); },

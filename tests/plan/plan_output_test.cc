@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "plan/losses/takeover_bound.h"
 #include "plan/plan_fixtures.h"
 #include "plan/planner.h"
 #include "plan/report/plan_json.h"
@@ -48,6 +49,8 @@ TEST(PlanJson, HasWhatTheReportSays) {
         if (flow.at("from") == "source") entering += flow.at("tokens_per_s").get<double>();
     }
     EXPECT_NEAR(entering, planned.report.max_flow_tokens_per_s, 1e-3);
+    EXPECT_DOUBLE_EQ(json.at("stall_after_loss").at("coordinator").at("bound_s"),
+                     takeover_bound_s(TakeoverRule{}));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "plan/losses/takeover_bound.h"
+
 namespace helix::plan {
 namespace {
 
@@ -38,6 +40,13 @@ ordered_json prediction_json(const PlanReport& report) {
             {"limited_by", report.limit_text}};
 }
 
+ordered_json takeover_json() {
+    const TakeoverRule rule;
+    return {{"bound_s", takeover_bound_s(rule)}, {"detection_s", rule.detection_s},
+            {"restart_s", rule.restart_s},       {"start_s", rule.start_s},
+            {"search_s", search_s(rule)},        {"settle_s", rule.settle_s}};
+}
+
 ordered_json stalls_json(const PlanReport& report) {
     ordered_json losses = ordered_json::array();
     for (const Stall& stall : report.stalls) {
@@ -48,7 +57,9 @@ ordered_json stalls_json(const PlanReport& report) {
         one["recompute_s"] = stall.recompute_s;
         losses.push_back(std::move(one));
     }
-    return {{"context_tokens", StallRule().context_tokens}, {"losses", std::move(losses)}};
+    return {{"context_tokens", StallRule().context_tokens},
+            {"losses", std::move(losses)},
+            {"coordinator", takeover_json()}};
 }
 
 ordered_json loss_json(const Loss& loss) {
