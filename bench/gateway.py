@@ -66,10 +66,12 @@ def cost(args, logs):
         stack.callback(gateway.stop)
 
         def measure(url):
-            began = server.cpu_seconds() + gateway.cpu_seconds()
+            began = server.cpu_seconds(), gateway.cpu_seconds()
             report = Load(args, url, args.concurrency, args.requests).report()
-            spent = server.cpu_seconds() + gateway.cpu_seconds() - began
-            return report["output_tokens_per_s"], 1000 * spent / (args.requests * args.output_tokens)
+            own = gateway.cpu_seconds() - began[1]
+            spent = server.cpu_seconds() - began[0] + own
+            tokens = args.requests * args.output_tokens
+            return report["output_tokens_per_s"], 1000 * spent / tokens, 1000 * own / tokens
 
         rounds = []
         for number in range(args.rounds + 1):
@@ -83,6 +85,7 @@ def cost(args, logs):
         "model": os.path.basename(args.model), "concurrency": args.concurrency, "rounds": args.rounds,
         **{f"{name}_tokens_per_s": middle(one[name][0] for one in rounds) for name in ("direct", "gateway")},
         **{f"{name}_cpu_ms_per_token": middle(one[name][1] for one in rounds) for name in ("direct", "gateway")},
+        "gateways_own_cpu_ms_per_token": middle(one["gateway"][2] for one in rounds),
         "tokens_per_s_ratio": middle(one["gateway"][0] / one["direct"][0] for one in rounds),
         "more_cpu_ms_per_token": middle(one["gateway"][1] - one["direct"][1] for one in rounds)}
 
