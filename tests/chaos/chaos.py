@@ -2,7 +2,7 @@
 """Kills and stops processes of a real cluster at random tokens while it serves, and compares every answer.
 
     tests/chaos/chaos.py HELIX [--faults 1000] [--kill worker|coordinator|gateway|all] [--leader] [--seed 1] [--workers 4]
-                         [--roles] [--vulkan N] [--streams N] [--model FILE.gguf]
+                         [--roles] [--vulkan N] [--streams N] [--model FILE.gguf] [--calm-minutes M]
 
 Every request is first answered undisturbed, by CPU workers at full speed. Then they are asked again and again, several
 at a time, while after every few tokens a worker gets SIGKILL (and is started again) or SIGSTOP (and later SIGCONT). Each
@@ -12,7 +12,8 @@ Vulkan device, of software or not, the second worker computes on it; --vulkan N 
 slow that the plan has use for it; a run in which no Vulkan worker held layers has failed. With --kill clients ask two
 gateways, and the coordinator is among those that are killed (and started again a second later, as systemd does it) or
 stopped; so are gateways, whose clients then ask the other one and get the same answer. With --leader there are two
-coordinators, of which one leads and the other takes over; a real etcd says which. Standard library only.
+coordinators, of which one leads and the other takes over; a real etcd says which. With --calm-minutes nobody is hurt for
+so long, under the same load: a takeover, or a worker or gateway that is taken for lost, is an error then. Standard library only.
 """
 import argparse
 import asyncio
@@ -125,6 +126,23 @@ class Chaos:
         if len(self.wrong) > 5:
             self.over = True
 
+    async def stay_calm(self):
+        began = time.monotonic()
+        for minute in range(1, self.args.calm_minutes + 1):
+            while not self.over and time.monotonic() < began + 60 * minute:
+                await asyncio.sleep(0.1)
+            print(f"{60 * minute:6.0f} s  {self.line()}", flush=True)
+        self.over = True
+
+    def false_alarms(self):
+        """What somebody believed of others to which nothing had happened."""
+        logs = {name: self.cluster.log(name) for name in self.cluster.processes}
+        coordinators = [logs[name] for name in self.cluster.coordinators]
+        began = {name: log.count("the next coordinator is there") for name, log in logs.items() if name not in self.cluster.coordinators}
+        return {"takeovers": max(0, sum(log.count("this coordinator leads") for log in coordinators) - 1),
+                "workers or gateways lost": sum(log.count(" was lost (") for log in coordinators),
+                "coordinators missed": sum(began.values())}
+
     async def disturb(self):
         began = time.monotonic()
         while self.counts["faults"] < self.args.faults and not self.over:
@@ -216,7 +234,7 @@ class Chaos:
         asking = [asyncio.create_task(self.ask()) for _ in range(self.args.streams)]
         if self.vulkan.names:
             asking.append(asyncio.create_task(self.watch()))
-        await self.disturb()
+        await (self.stay_calm() if self.args.calm_minutes else self.disturb())
         await asyncio.gather(*asking)
         for task in list(self.busy.values()):
             await task
@@ -276,6 +294,7 @@ def parse():
     parser.add_argument("--faults", type=int, default=1000)
     parser.add_argument("--kill", choices=["worker", "coordinator", "gateway", "all"], default="worker",
                         help="who is killed and stopped; other than workers: clients ask two gateways")
+    parser.add_argument("--calm-minutes", type=int, default=0, help="hurt nobody for so long, and look for false alarms")
     parser.add_argument("--leader", action="store_true", help="two coordinators, of which one leads by a real etcd")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=4)
@@ -347,16 +366,21 @@ def main():
 def report(chaos, args, folder):
     """Prints what came out; ends the program with 1 when that is not what has to."""
     cluster = chaos.cluster
+    told = "".join(cluster.log(name) for name in cluster.coordinators)
     print(chaos.line())
     print("longest gap between two pieces of text of a request")
     if chaos.takeover_gaps:
         print(gaps_text("with the coordinator's death", chaos.takeover_gaps))
     print(gaps_text("with a fault in its time", chaos.gaps))
     print(gaps_text("without", chaos.calm_gaps))
-    print(bound_text(cluster.log("coordinator"), args, chaos.gaps))
+    if args.calm_minutes:
+        alarms = chaos.false_alarms()
+        print("while nothing happened: " + ", ".join(f"{what} {count}" for what, count in alarms.items()))
+        chaos.wrong.extend(f"{what}: {count}, though nothing happened" for what, count in alarms.items() if count > 0)
+    print(bound_text(told, args, chaos.gaps))
     if chaos.takeover_gaps:
-        print(takeover_bound_text(cluster.log("coordinator"), chaos.takeover_gaps))
-    placements = sorted(set(re.findall(r"in force: (.*)", cluster.log("coordinator"))))
+        print(takeover_bound_text(told, chaos.takeover_gaps))
+    placements = sorted(set(re.findall(r"in force: (.*)", told)))
     print(f"{len(placements)} different placements, such as: {'; or '.join(placements[:2])}")
     if chaos.vulkan.names:
         print(chaos.vulkan.text())
