@@ -25,8 +25,9 @@ struct RequestNumbers {
 using GatewayMessage = std::variant<RequestNumbers, Submitted, Ended, MoveRequest>;
 
 // What became of a gateway's requests, in the order in which it did.
-using RequestEvent = std::variant<AcceptRequest, RejectRequest, RequestRouted, StreamToken,
-                                  ScoreTokens, EmbedPrompt, FinishChoice, FinishRequest, StageTimed>;
+using RequestEvent =
+    std::variant<AcceptRequest, RejectRequest, RequestRouted, StreamToken, ScoreTokens, EmbedPrompt,
+                 FinishChoice, FinishRequest, StageTimed>;
 struct RequestEvents {
     TimePoint said;  // by the coordinator's clock, which StageTimed is told by
     std::vector<RequestEvent> events;

@@ -86,7 +86,7 @@ struct Outcome {
     core::FinishReason reason = core::FinishReason::error;
     core::FailureCause cause = core::FailureCause::none;  // of an accepted request
     std::string error;
-    std::vector<core::Pipeline> pipelines;  // one per attempt that ran
+    std::vector<core::Pipeline> pipelines;        // one per attempt that ran
     std::map<std::uint32_t, core::Pipeline> ran;  // likewise, under any coordinator, by attempt
     // Of these, those that a coordinator began after it was replaced. No client heard of them.
     std::set<std::uint32_t> unheard;

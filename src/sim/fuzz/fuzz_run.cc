@@ -31,8 +31,9 @@ JudgeConfig judge_config(const FuzzCase& c) {
         return fault.kind == FaultKind::drain;
     });
     for (const Fault& fault : c.faults) {
-        // Clients may be refused when they ask again. What runs goes on, unless a worker was drained
-        // meanwhile: nobody looks whether what a gateway hands over anew has room without it.
+        // Clients may be refused when they ask again. What runs goes on, unless a worker was
+        // drained meanwhile: nobody looks whether what a gateway hands over anew has room without
+        // it.
         if (is_of_gateway(fault.kind)) {
             deaths = deaths || fault.kind == FaultKind::kill_gateway;
             faults = faults || drains;
