@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
@@ -376,7 +375,7 @@ std::unique_ptr<net::Announcer> announce(const ServeArguments& a, const JoinFact
     auto announcer = net::Announcer::start(
         {node::machine_worker_name(),
          facts.http_host,
-         facts.port(),
+         facts.port,
          {model, base::kVersion,
           facts.public_key.empty() ? "" : net::key_fingerprint(facts.public_key)}});
     if (announcer.ok()) return std::move(*announcer);
@@ -395,7 +394,27 @@ void provide_nodes(const ServeArguments& a, const std::string& http_host, std::u
         node_provider(a.scale, fmt::format("{}:{}", join, port), scaled_worker(a)));
 }
 
-void serve_until_stopped(api::ApiServer& api) {
+base::Status hold_port(net::HttpServerOptions& options) {
+    TRY(net::HeldPort held, net::HeldPort::hold(options.address, options.port));
+    options.held = std::make_shared<net::HeldPort>(std::move(held));
+    return base::Ok{};
+}
+
+// The port is taken before the model is read and the cluster's port is opened, which may be any
+// that is free. Where several may lead, one that waits leaves it to the one that serves.
+base::Result<api::ApiOptions> options_and_port(const ServeArguments& a, const HostPort& http) {
+    TRY(api::ApiOptions options, api_options(a.http, http));
+    if (a.leader.url.empty()) TRY_VOID(hold_port(options.http));
+    return options;
+}
+
+void serve_until_stopped(const ServeArguments& a, const JoinFacts& joining,
+                         const api::ModelInfo& info, node::CoordinatorServer& coordinator,
+                         api::ApiServer& api) {
+    tell_addresses(a, joining.http_host, api.port(), info.name);
+    const auto announcer = announce(a, joining, info.name);
+    tell_pooling(info);
+    provide_nodes(a, joining.http_host, api.port(), coordinator);
     StopWish stop;
     const Interrupt interrupt([&stop] { stop.ask(); });
     stop.wait();
@@ -404,30 +423,40 @@ void serve_until_stopped(api::ApiServer& api) {
     api.stop(base::from_seconds(5));
 }
 
-base::Status serve(const ServeArguments& a) {
+base::Status prepare_process(const ServeArguments& a) {
     block_interrupts();
     if (a.end_with_parent && ::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) {
         return base::Error{base::Errc::io, "--end-with-parent: the system refuses it"};
     }
     TRY_VOID(net::require_open_files("helix serve", kLeastServeFiles));
+    return base::Ok{};
+}
+
+JoinFacts join_facts(const ServeArguments& a, const HostPort& http,
+                     const node::CoordinatorOptions& options, const net::HeldPort& held) {
+    return {http.host,
+            options.listen_host,
+            held.port(),
+            a.key,
+            options.key ? options.key->pair.public_key : "",
+            !a.placement.empty()};
+}
+
+base::Status serve(const ServeArguments& a) {
+    TRY_VOID(prepare_process(a));
     TRY(const HostPort http, listen_address("--listen", a.http.listen));
-    TRY(api::ApiOptions with_pages, api_options(a.http, http));
+    TRY(api::ApiOptions with_pages, options_and_port(a, http));
     TRY(std::vector<node::WorkerOptions> workers, local_workers(a));
     TRY(const Served served, open_model(a));
     TRY(const std::string chat_template, read_template(a, served.weights->file()));
     TRY(auto codec, api::ModelCodec::create(served.weights->file(), chat_template, a.tool_parser));
     TRY(auto options, coordinator_options(a, http, served, std::move(workers)));
-    const auto port = std::make_shared<std::atomic<std::uint16_t>>(http.port);
-    JoinFacts joining{http.host,
-                      options.listen_host,
-                      [port] { return port->load(); },
-                      a.key,
-                      options.key ? options.key->pair.public_key : "",
-                      !a.placement.empty()};
     // It has the model by now, so that it can take over at once; nobody hears of it before.
     TRY(const Led led, lead(a.leader, a.http.listen));
     if (led.stopped) return base::Ok{};
     options.term = led.term;
+    if (!with_pages.http.held) TRY_VOID(hold_port(with_pages.http));
+    const JoinFacts joining = join_facts(a, http, options, *with_pages.http.held);
     TRY(const State state, take_state(a.state, led.term));
     if (state.stopped) return base::Ok{};
     if (!state.place.postgres.empty()) options.term = state.place.term;
@@ -439,14 +468,9 @@ base::Status serve(const ServeArguments& a) {
     api::ModelRegistry models;
     models.add({info, std::move(codec), coordinator.get(), node::served_file(served.model)});
     TRY(const auto api, api::ApiServer::start(std::move(with_pages), std::move(models)));
-    *port = api->port();
     coordinator->serve_gateways(gateway_facts(a, info, chat_template, http, api->port()));
 
-    tell_addresses(a, http.host, api->port(), info.name);
-    const auto announcer = announce(a, joining, info.name);
-    tell_pooling(info);
-    provide_nodes(a, http.host, api->port(), *coordinator);
-    serve_until_stopped(*api);
+    serve_until_stopped(a, joining, info, *coordinator, *api);
     return base::Ok{};
 }
 

@@ -95,7 +95,7 @@ std::string joining_json(const JoinFacts& facts) {
     nlohmann::ordered_json addresses = nlohmann::ordered_json::array();
     const bool loopback = net::is_loopback(facts.http_host);
     for (const std::string& address : net::reachable_addresses(facts.http_host)) {
-        addresses.push_back(fmt::format("{}:{}", net::url_host(address), facts.port()));
+        addresses.push_back(fmt::format("{}:{}", net::url_host(address), facts.port));
     }
     const nlohmann::ordered_json out = {
         {"addresses", addresses},

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 
 #include "api/api_server.h"
@@ -15,12 +14,12 @@ namespace helix::cli {
 
 // What a machine that is to be added has to know.
 struct JoinFacts {
-    std::string http_host;                // that the API listens on, as a number
-    std::string cluster_host;             // that workers connect to, likewise
-    std::function<std::uint16_t()> port;  // of the API
-    std::string key;                      // the coordinator's key file; "" = none
-    std::string public_key;               // that is in it
-    bool fixed_placement = false;         // --placement says who has which layers
+    std::string http_host;         // that the API listens on, as a number
+    std::string cluster_host;      // that workers connect to, likewise
+    std::uint16_t port = 0;        // of the API
+    std::string key;               // the coordinator's key file; "" = none
+    std::string public_key;        // that is in it
+    bool fixed_placement = false;  // --placement says who has which layers
 };
 
 // All use the coordinator and the model, which must live as long.

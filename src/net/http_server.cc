@@ -253,23 +253,16 @@ base::Result<std::unique_ptr<HttpServer>> HttpServer::listen(HttpServerOptions o
         TRY(impl->loop.tls, TlsContext::load(*o.tls));
         LOG_INFO("HTTPS with the certificate of {}", impl->loop.tls->describe());
     }
-    const auto failed = [&o](const error_code& ec) {
-        return base::Error{base::Errc::io, fmt::format("cannot listen for HTTP on {}:{}: {}",
-                                                       o.address, o.port, ec.message())};
-    };
+    std::shared_ptr<HeldPort> held = o.held;
+    if (!held) {
+        TRY(HeldPort now, HeldPort::hold(o.address, o.port));
+        held = std::make_shared<HeldPort>(std::move(now));
+    }
+    impl->port = held->port();
     error_code ec;
-    const auto address = asio::ip::make_address(o.address, ec);
-    if (ec) return failed(ec);
-    const tcp::endpoint endpoint(address, o.port);
-    impl->acceptor.open(endpoint.protocol(), ec);
-    if (ec) return failed(ec);
-    impl->acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
-    if (ec) return failed(ec);
-    impl->acceptor.bind(endpoint, ec);
-    if (ec) return failed(ec);
-    impl->acceptor.listen(asio::socket_base::max_listen_connections, ec);
-    if (ec) return failed(ec);
-    impl->port = impl->acceptor.local_endpoint(ec).port();
+    impl->acceptor.assign(held->is_ipv6() ? tcp::v6() : tcp::v4(), held->take_socket(), ec);
+    if (!ec) impl->acceptor.listen(asio::socket_base::max_listen_connections, ec);
+    if (ec) return HeldPort::refused(o.address, impl->port, ec.message());
     return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }
 

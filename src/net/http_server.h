@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "net/held_port.h"
 #include "net/http_message.h"
 #include "net/tls_context.h"
 
@@ -43,6 +44,8 @@ struct HttpProblem {
 struct HttpServerOptions {
     std::string address = "127.0.0.1";
     std::uint16_t port = 0;  // 0 = one that is free
+    // Where the address was taken before: the server listens there, and port is not looked at.
+    std::shared_ptr<HeldPort> held = {};
     // With these files the port speaks HTTPS. They are loaded anew when they change.
     std::optional<TlsFiles> tls = {};
     base::Duration tls_refresh = base::from_ms(500);            // between two looks at them

@@ -628,8 +628,31 @@ TEST(HttpServer, ListeningOnATakenOrWrongAddressIsAnErrorThatNamesIt) {
     const auto second = HttpServer::listen(options);
     ASSERT_FALSE(second.ok());
     EXPECT_NE(second.error().message.find(std::to_string(options.port)), std::string::npos);
+    EXPECT_FALSE(HeldPort::hold(options.address, options.port).ok());
     options.address = "not-an-address";
     EXPECT_FALSE(HttpServer::listen(options).ok());
+}
+
+TEST(HttpServer, APortThatIsHeldIsNobodyElsesAndAnswersNobodyBeforeTheServerListens) {
+    auto held = HeldPort::hold("127.0.0.1", 0);
+    ASSERT_TRUE(held.ok()) << held.error().message;
+    const std::uint16_t port = held->port();
+    EXPECT_GT(port, 0);
+    EXPECT_FALSE(TestClient(port).connected());
+    for (int other = 0; other < 100; ++other) {
+        const auto any = HeldPort::hold("127.0.0.1", 0);
+        ASSERT_TRUE(any.ok());
+        EXPECT_NE(any->port(), port);
+    }
+    HttpServerOptions options;
+    options.held = std::make_shared<HeldPort>(std::move(held).value());
+    auto server = HttpServer::listen(options);
+    ASSERT_TRUE(server.ok()) << server.error().message;
+    EXPECT_EQ((*server)->port(), port);
+    (*server)->start([](const std::shared_ptr<HttpExchange>& exchange) { exchange->respond({}); });
+    TestClient client(port);
+    client.request("GET", "/");
+    EXPECT_EQ(client.read_response().status, 200);
 }
 
 }  // namespace
