@@ -9,7 +9,7 @@
 namespace helix::plan {
 
 double search_s(const TakeoverRule& rule) {
-    return (rule.addresses - 1) * rule.look_s + rule.pause_s;
+    return (rule.addresses - 1) * rule.look_s + rule.addresses * rule.pause_s;
 }
 
 double takeover_bound_s(const TakeoverRule& rule) {
@@ -20,7 +20,7 @@ double takeover_bound_s(const TakeoverRule& rule) {
 std::string describe_takeover(const TakeoverRule& rule) {
     const std::string next = rule.lease_s > 0 ? fmt::format("another leads after its lease of {}",
                                                             spec::format_duration(rule.lease_s))
-                                              : fmt::format("it is started again within {}",
+                                              : fmt::format("its service starts it again within {}",
                                                             spec::format_duration(rule.restart_s));
     return fmt::format(
         "an answer at a gateway stands still for at most {} when the coordinator dies: {}, and "

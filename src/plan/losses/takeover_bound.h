@@ -12,8 +12,8 @@
 //   lead       until the next coordinator begins: its service starts it again, or, with a lease,
 //              that has run out and the one that stands by has heard of it
 //   start      until it listens
-//   search     until workers and gateways have found it. They look at one address after the other;
-//              at worst all others swallow everything.
+//   search     until workers and gateways have found it. They look at one address after the other,
+//              with a pause before each; at worst all others swallow everything.
 //   settle     until its workers have said what they hold, and its placement is in force
 //
 // It holds while the machines are not so busy that processes wait for their turn. A worker on the

@@ -144,7 +144,7 @@ std::string plan_to_json(const spec::ClusterSpec& cluster, const spec::ModelSpec
     }
     out["after_worst_loss"] = {{"machine", loss_json(report.robustness.machine)},
                                {"link", loss_json(report.robustness.link)}};
-    if (!report.stalls.empty()) out["stall_after_loss"] = stalls_json(report);
+    out["stall_after_loss"] = stalls_json(report);
     if (!report.pareto.empty()) out["pareto"] = pareto_json(report);
     if (report.milp) out["milp"] = milp_json(*report.milp);
     if (!report.warnings.empty()) out["warnings"] = report.warnings;
