@@ -107,10 +107,10 @@ class Printer {
             model::ModelConfig config;
             config.rope_dim = 128;
             config.rope_base = rope_base;
+            const ops::RopeTable angles(config);
             std::vector<float> values, table(128);
             for (int i = 0; i < 1000; ++i) {
-                ops::rope_table(config, static_cast<std::int32_t>(random.between(0, 1 << 17)),
-                                table);
+                angles.fill(static_cast<std::int32_t>(random.between(0, 1 << 17)), table);
                 values.insert(values.end(), table.begin(), table.end());
             }
             print("angles", fmt::format("base {}", rope_base), values);

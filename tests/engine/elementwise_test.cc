@@ -158,11 +158,12 @@ TEST_P(Rope, RotatesPairsByTheAngleOfTheirFrequency) {
     config.rope_magnitude = 1.5F;
     config.rope_factors = {1, 1, 1.5F, 2, 4, 8, 8, 8};
     base::Random random(25);
+    const ops::RopeTable angles(config);
     for (const std::int32_t position : {0, 1, 7, 1000, 131071}) {
         const auto before = random_floats(random, 3 * 20);
         auto after = before;
         std::vector<float> table(16);
-        ops::rope_table(config, position, table);
+        angles.fill(position, table);
         ops::rope_row(table, GetParam(), 3, 20, after.data());
         for (std::size_t head = 0; head < 3; ++head) {
             for (std::size_t i = 0; i < 8; ++i) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "engine/ops/memory.h"
 #include "model/model_config.h"
@@ -22,7 +23,7 @@ struct ProjectedHeads {
 // norms the head, and rotates its first rope_dim elements; pair i by angle i of the row.
 struct Rope {
     std::span<const ProjectedHeads> heads;
-    const Buffer& angles;  // [rows, rope_dim], as rope_table() makes them
+    const Buffer& angles;  // [rows, rope_dim], as RopeTable makes them
     std::int64_t rows = 0;
     int head_dim = 0;
     int rope_dim = 0;
@@ -30,10 +31,24 @@ struct Rope {
     float epsilon = 0;  // of the norms
 };
 
-// The angles of one position: table[2i], table[2i + 1] = cos, sin of
-//     position * rope_scale * rope_base^(-2i / rope_dim) / rope_factors[i]
-// times rope_magnitude. Computed in double, by the host, so that all devices rotate by the same
-// angles. table has rope_dim elements.
-void rope_table(const model::ModelConfig& config, std::int32_t position, std::span<float> table);
+// The angles of positions. Computed in double, by the host, so that all devices rotate by the same
+// angles.
+class RopeTable {
+  public:
+    explicit RopeTable(const model::ModelConfig& config);
+    // Of one position: to[2i], to[2i + 1] = cos, sin of
+    //     position * rope_scale * rope_base^(-2i / rope_dim) / rope_factors[i]
+    // times rope_magnitude. to has rope_dim elements.
+    void fill(std::int32_t position, std::span<float> to) const;
+
+  private:
+    struct Pair {
+        double turn;    // rope_base^(-2i / rope_dim)
+        double factor;  // 1: none
+    };
+    double scale_;
+    double magnitude_;
+    std::vector<Pair> pairs_;
+};
 
 }  // namespace helix::engine::ops

@@ -5,17 +5,26 @@
 
 namespace helix::engine::ops {
 
-void rope_table(const model::ModelConfig& config, std::int32_t position, std::span<float> table) {
-    CHECK(table.size() == static_cast<std::size_t>(config.rope_dim));
-    const double scaled = static_cast<double>(position) * static_cast<double>(config.rope_scale);
-    for (std::size_t i = 0; 2 * i < table.size(); ++i) {
-        const double exponent =
-            -2.0 * static_cast<double>(i) / static_cast<double>(config.rope_dim);
-        double angle = scaled * std::pow(static_cast<double>(config.rope_base), exponent);
-        if (!config.rope_factors.empty()) angle /= static_cast<double>(config.rope_factors[i]);
-        const auto magnitude = static_cast<double>(config.rope_magnitude);
-        table[2 * i] = static_cast<float>(magnitude * std::cos(angle));
-        table[2 * i + 1] = static_cast<float>(magnitude * std::sin(angle));
+RopeTable::RopeTable(const model::ModelConfig& config)
+    : scale_(static_cast<double>(config.rope_scale)),
+      magnitude_(static_cast<double>(config.rope_magnitude)) {
+    const auto dim = static_cast<double>(config.rope_dim);
+    for (std::int32_t i = 0; 2 * i < config.rope_dim; ++i) {
+        const double exponent = -2.0 * static_cast<double>(i) / dim;
+        const double turn = std::pow(static_cast<double>(config.rope_base), exponent);
+        const auto at = static_cast<std::size_t>(i);
+        const float factor = config.rope_factors.empty() ? 1.0F : config.rope_factors[at];
+        pairs_.push_back({turn, static_cast<double>(factor)});
+    }
+}
+
+void RopeTable::fill(std::int32_t position, std::span<float> to) const {
+    CHECK(to.size() == 2 * pairs_.size());
+    const double scaled = static_cast<double>(position) * scale_;
+    for (std::size_t i = 0; i < pairs_.size(); ++i) {
+        const double angle = scaled * pairs_[i].turn / pairs_[i].factor;
+        to[2 * i] = static_cast<float>(magnitude_ * std::cos(angle));
+        to[2 * i + 1] = static_cast<float>(magnitude_ * std::sin(angle));
     }
 }
 

@@ -23,6 +23,8 @@ constexpr const char* kOutputNorm = "output_norm.weight";
 constexpr const char* kHead = "output.weight";
 // That are normed at once, and that the head gets at once: their logits stay small.
 constexpr std::int64_t kScoredRows = 64;
+// That one of the host's threads makes at once: fewer take it less than waking another.
+constexpr std::int64_t kMadeRows = 16;
 
 using base::size_of;
 
@@ -72,6 +74,7 @@ ModelRunner::ModelRunner(std::shared_ptr<model::WeightSource> weights, model::Mo
       device_(std::move(device)),
       architecture_(std::move(architecture)),
       kv_page_{options_.kv_type, config_.n_kv_heads, config_.head_dim, options_.block_size},
+      rope_table_(config_),
       samplers_(size_of(device_->host_threads().size()), Sampler(ops::kernels(ops::best_isa()))) {}
 
 ModelRunner::~ModelRunner() {
@@ -292,6 +295,15 @@ bool ModelRunner::is_pooled_so_far(const core::BatchChunk& chunk) const {
     return std::ssize(chunk.pooled) == (empty ? 0 : config_.hidden);
 }
 
+template <typename Make>
+void ModelRunner::make_rows(std::int64_t rows, const Make& make) {
+    const std::int64_t tasks = (rows + kMadeRows - 1) / kMadeRows;
+    device_->host_threads().run(tasks, [&](std::int64_t task, int /*thread*/) {
+        const std::int64_t end = std::min(rows, (task + 1) * kMadeRows);
+        for (std::int64_t row = task * kMadeRows; row < end; ++row) make(row);
+    });
+}
+
 base::Result<std::span<const float>> ModelRunner::input_rows(const core::BatchChunk& chunk,
                                                              const PayloadRows& payload) {
     const std::int64_t hidden = config_.hidden;
@@ -299,11 +311,11 @@ base::Result<std::span<const float>> ModelRunner::input_rows(const core::BatchCh
     if (chunk.layers.begin == 0) {
         const std::int64_t row_bytes = std::ssize(embedding_) / config_.vocab;
         embedded_.resize(size_of(n * hidden));
-        for (std::int64_t r = 0; r < n; ++r) {
+        make_rows(n, [&](std::int64_t r) {
             const auto at = size_of(chunk.tokens[size_of(r)] * row_bytes);
             model::dequantize_row(embedding_type_, embedding_.subspan(at, size_of(row_bytes)),
                                   embedded_.data() + r * hidden);
-        }
+        });
         return std::span<const float>(embedded_);
     }
     const std::span<const float> input = payload(chunk.input);
@@ -335,6 +347,7 @@ base::Status ModelRunner::activate(const core::BatchPlan& plan, std::int32_t lay
     TRY_VOID(make_room(*device_, next_hidden_, rows * hidden));
     TRY_VOID(make_room(*device_, angles_, rows * config_.rope_dim));
     host_angles_.resize(size_of(rows) * rope_dim);
+    positions_.clear();
     ranges_.clear();
     for (const ActiveChunk& next : next_active_) {
         const core::BatchChunk& chunk = *next.chunk;
@@ -347,12 +360,13 @@ base::Status ModelRunner::activate(const core::BatchPlan& plan, std::int32_t lay
                              [&](const ActiveChunk& a) { return a.chunk == next.chunk; });
             ranges_.push_back({old->first_row, next.first_row, std::ssize(chunk.tokens)});
         }
-        for (std::size_t r = 0; r < chunk.tokens.size(); ++r) {
-            const std::size_t at = (size_of(next.first_row) + r) * rope_dim;
-            ops::rope_table(config_, chunk.first_position + static_cast<std::int32_t>(r),
-                            std::span(host_angles_).subspan(at, rope_dim));
-        }
+        for (std::size_t r = 0; r < chunk.tokens.size(); ++r)
+            positions_.push_back(chunk.first_position + static_cast<std::int32_t>(r));
     }
+    make_rows(rows, [&](std::int64_t r) {
+        rope_table_.fill(positions_[size_of(r)],
+                         std::span(host_angles_).subspan(size_of(r) * rope_dim, rope_dim));
+    });
     if (!ranges_.empty()) device_->copy_rows({*hidden_, *next_hidden_, hidden, ranges_});
     TRY_VOID(device_->write(*angles_, 0, host_angles_));
     std::swap(hidden_, next_hidden_);

@@ -78,6 +78,9 @@ class ModelRunner final : public Backend {
     bool is_pooled_so_far(const core::BatchChunk& chunk) const;
     base::Status activate(const core::BatchPlan& plan, std::int32_t layer,
                           const PayloadRows& payload);
+    // Calls make(row) for rows [0, rows), on the host's threads where they are many.
+    template <typename Make>
+    void make_rows(std::int64_t rows, const Make& make);
     // The rows that the chunk enters its first layer with.
     base::Result<std::span<const float>> input_rows(const core::BatchChunk& chunk,
                                                     const PayloadRows& payload);
@@ -112,6 +115,7 @@ class ModelRunner final : public Backend {
     ops::KvLayout kv_page_;  // as pages travel
 
     spec::LayerRange layers_;  // loaded
+    ops::RopeTable rope_table_;
     std::span<const std::byte> embedding_;
     model::TensorType embedding_type_ = model::TensorType::f32;
     std::unique_ptr<Buffer> output_norm_;
@@ -124,6 +128,7 @@ class ModelRunner final : public Backend {
     std::vector<ActiveChunk> active_, next_active_;
     std::unique_ptr<Buffer> hidden_, next_hidden_;  // [rows, hidden]
     std::unique_ptr<Buffer> angles_;                // [rows, rope_dim]
+    std::vector<std::int32_t> positions_;           // of the active rows
     std::vector<float> embedded_, host_angles_;     // on their way to the device
     std::vector<ops::RowRange> ranges_;
     std::vector<ops::SequenceRows> sequences_;
