@@ -2,6 +2,7 @@
 
 #include "engine/measure/device_speed.h"
 
+#include <chrono>
 #include <set>
 #include <string>
 #include <vector>
@@ -34,17 +35,32 @@ class Idle final : public WrappedDevice {
 };
 
 TEST(Timing, WarmsUpAndTakesTheMedianOfSeveralRuns) {
+    using Clock = std::chrono::steady_clock;
     std::vector<std::int64_t> calls;
+    std::vector<Clock::time_point> began;
     const auto timing = measure::time_calls(0.2, [&](std::int64_t n) -> base::Status {
         calls.push_back(n);
+        began.push_back(Clock::now());
         return base::Ok{};
     });
     ASSERT_TRUE(timing.ok());
-    ASSERT_GE(calls.size(), 5U);
+    ASSERT_GE(timing->runs, 3);
+    ASSERT_GE(std::ssize(calls), timing->runs + 3);
     EXPECT_EQ(calls[0], 1);
     EXPECT_EQ(calls[1], 1);
     EXPECT_GT(calls[2], 1) << "a short call is made many times in a run";
-    EXPECT_EQ(timing->runs, std::ssize(calls) - 2);
+    const Clock::time_point counted = began[calls.size() - static_cast<std::size_t>(timing->runs)];
+    EXPECT_GE(counted - began[0], std::chrono::milliseconds(200)) << "a card has warmed up by then";
+}
+
+TEST(Timing, WithoutABudgetNothingWarmsUp) {
+    int calls = 0;
+    const auto timing = measure::time_calls(0, [&](std::int64_t) -> base::Status {
+        ++calls;
+        return base::Ok{};
+    });
+    ASSERT_TRUE(timing.ok());
+    EXPECT_EQ(calls, timing->runs + 2);
 }
 
 TEST(Timing, WhatFailsIsTheError) {

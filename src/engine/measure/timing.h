@@ -17,8 +17,9 @@ struct Timing {
 };
 
 // calls(n) makes n calls and waits until the device has done them. The first calls warm up (shaders
-// are compiled then) and do not count; then so many are made in a run that waiting does not count
-// either. Takes about budget_s, more where two calls take longer.
+// are compiled then, and clocks rise) and do not count; then so many are made in a run that waiting
+// does not count either. Takes about budget_s and up to 0.3 s before, more where two calls take
+// longer.
 base::Result<Timing> time_calls(double budget_s,
                                 const std::function<base::Status(std::int64_t n)>& calls);
 
