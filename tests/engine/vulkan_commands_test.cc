@@ -99,7 +99,7 @@ TEST_F(VulkanCommandsTest, WhatAnOperatorHasPutIsThereAfterItHasUploadedMuch) {
     {
         VulkanCommands::Operator record(*commands_);
         const VkDeviceAddress sevens = record.put(std::span<const std::uint32_t>(Words(1000, 7)));
-        record.upload(std::as_bytes(std::span(many)), uploaded.slice());
+        record.upload(std::as_bytes(std::span(many)), uploaded.slice(), nullptr);
         copy_words(record, sevens, out.slice());
     }
     EXPECT_EQ(words_of(out.slice()), Words(1000, 7));

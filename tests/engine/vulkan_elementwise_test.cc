@@ -11,8 +11,8 @@ namespace {
 
 using VulkanElementwise = VulkanTest;
 
-constexpr proof::WidthCase kShapes[] = {{1, 1},  {1, 16},  {3, 5},   {2, 31},
-                                        {7, 64}, {5, 172}, {2, 2048}};
+constexpr proof::WidthCase kShapes[] = {{1, 1},  {1, 16},  {3, 5},    {2, 31},
+                                        {7, 64}, {5, 172}, {2, 2048}, {9, 14592}};
 
 TEST_F(VulkanElementwise, RmsNorm) {
     for (const proof::WidthCase& c : kShapes) {

@@ -137,8 +137,9 @@ Check kv_store_check(ops::KvType type, base::Random& random) {
 }
 
 std::vector<WidthCase> width_cases(base::Random& random) {
-    return {{1, 1},  {1, 16},  {3, 5},    {2, 31},
-            {7, 64}, {5, 172}, {2, 2048}, {drawn(random, 1, 40), drawn(random, 1, 5000)}};
+    return {{1, 1},    {1, 16},    {3, 5},
+            {2, 31},   {7, 64},    {5, 172},
+            {2, 2048}, {9, 14592}, {drawn(random, 1, 40), drawn(random, 1, 5000)}};
 }
 
 std::string width_shape(const WidthCase& c) {

@@ -48,6 +48,37 @@ ops::KvLayout layout_of(ops::KvType type, int heads, int head_dim, int block_siz
     return layout;
 }
 
+// The product of an operator's rows with a small quantised matrix: a device may make them int8 for
+// it in that operator. There is none of other widths than whole blocks.
+class NextProduct {
+  public:
+    static base::Result<NextProduct> create(Device& device, const WidthCase& c,
+                                            std::uint64_t seed) {
+        NextProduct made;
+        if (c.width % 32 != 0) return made;
+        base::Random random(base::hash_pair(seed, 1));
+        const StoredMatrix w =
+            random_matrix(random, model::TensorType::q8_0, size_of(kOutputs), size_of(c.width));
+        TRY(made.matrix_,
+            device.make_matrix({model::TensorType::q8_0, 1, kOutputs, c.width}, w.bytes));
+        TRY(made.y_, poisoned_buffer(device, c.rows * kOutputs));
+        return made;
+    }
+    void multiply(Device& device, const Buffer& x, std::int64_t rows) const {
+        if (matrix_ == nullptr) return;
+        const ops::Projection one[] = {{*matrix_, *y_, false}};
+        device.matmul({x, rows, one});
+    }
+    base::Status read(Device& device, std::vector<float>& values) const {
+        return y_ == nullptr ? base::Status(base::Ok{}) : read_all(device, *y_, values);
+    }
+
+  private:
+    static constexpr std::int64_t kOutputs = 3;
+    std::unique_ptr<Matrix> matrix_;
+    std::unique_ptr<Buffer> y_;
+};
+
 }  // namespace
 
 Values matmul_values(Device& device, const MatmulCase& c, std::uint64_t seed) {
@@ -187,11 +218,14 @@ Values rms_norm_values(Device& device, const WidthCase& c, std::uint64_t seed) {
         filled_buffer(device, random_floats(random, size_of(c.rows * c.width), 5)));
     TRY(const auto by, filled_buffer(device, random_floats(random, size_of(c.width))));
     TRY(const auto to, poisoned_buffer(device, c.rows * c.width));
+    TRY(const NextProduct next, NextProduct::create(device, c, seed));
     device.rms_norm({*from, *by, *to, c.rows, c.width, 1e-5F});
+    next.multiply(device, *to, c.rows);
     device.rms_norm({*from, *by, *from, c.rows, c.width, 1e-5F});
     std::vector<float> values;
     TRY_VOID(read_all(device, *to, values));
     TRY_VOID(read_all(device, *from, values));
+    TRY_VOID(next.read(device, values));
     return values;
 }
 
@@ -208,9 +242,12 @@ Values swiglu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
     }
     TRY(const auto to, filled_buffer(device, gate));
     TRY(const auto up, filled_buffer(device, random_floats(random, size_of(c.rows * c.width))));
+    TRY(const NextProduct next, NextProduct::create(device, c, seed));
     device.swiglu({*to, *up, c.rows, c.width});
+    next.multiply(device, *to, c.rows);
     std::vector<float> values;
     TRY_VOID(read_all(device, *to, values));
+    TRY_VOID(next.read(device, values));
     return values;
 }
 

@@ -66,9 +66,10 @@ Values kv_store_values(Device& device, const KvStoreCase& c, std::uint64_t seed)
 struct WidthCase {
     std::int64_t rows, width;
 };
-// Into another buffer, and in place.
+// Into another buffer, and in place; then what a quantised product makes of them, where the width
+// is one of whole blocks.
 Values rms_norm_values(Device& device, const WidthCase& c, std::uint64_t seed);
-// With infinities and a NaN among the gates where there are more than 8.
+// With infinities and a NaN among the gates where there are more than 8; then as above.
 Values swiglu_values(Device& device, const WidthCase& c, std::uint64_t seed);
 // Some ranges of at least 6 rows; the others stay as they are.
 Values copy_rows_values(Device& device, const WidthCase& c, std::uint64_t seed);

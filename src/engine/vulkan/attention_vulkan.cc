@@ -28,15 +28,16 @@ constexpr std::int64_t kMostPartialBytes = 128 << 20;
 
 // What suits a kind of device.
 struct AttentionSizes {
-    std::int64_t most_queries;  // of a workgroup, up to 16
-    std::int64_t ahead;         // elements that a lane reads before it adds the first: 4, 8 or 16
+    std::int64_t most_queries;      // of a workgroup, up to 16
+    std::int64_t ahead;             // elements that a lane reads before it adds the first: 4, 8, 16
+    std::int64_t ahead_of_one_row;  // the same where a workgroup has one row: up to 32
     // Workgroups that keep it busy: with fewer, chunks are taken apart, as far as there is room for
     // their sums.
     std::int64_t enough_groups;
 };
-constexpr AttentionSizes kCardSizes{16, 16, 512};
+constexpr AttentionSizes kCardSizes{16, 16, 32, 512};
 // The larger they are the longer is the program, which a device of software is long in compiling.
-constexpr AttentionSizes kSoftwareSizes{8, 4, 256};
+constexpr AttentionSizes kSoftwareSizes{8, 4, 4, 256};
 
 // As Row, Tile and Params of attention_common.glsl.
 struct AttentionRow {
@@ -103,13 +104,15 @@ AttentionLanes lanes_of(const ops::KvLayout& layout, AttentionQueries queries,
         lanes.value_parts *= 2;
     const std::int64_t words_of_lane = words * lanes.value_parts / kChunk;
     lanes.value_words = many ? std::min(floor_power(words_of_lane), 4 / elements) : 1;
+    const bool one_row = queries.rows == 1;
     const auto ahead = [&](std::int64_t most, std::int64_t words_at_once) {
-        return std::max<std::int64_t>(4, std::min(most, sizes.ahead / words_at_once));
+        const std::int64_t read = one_row ? sizes.ahead_of_one_row : sizes.ahead;
+        return std::max<std::int64_t>(4, std::min(most, read / words_at_once));
     };
-    lanes.keys_ahead = ahead(sizes.ahead, lanes.score_parts / lanes.together);
+    lanes.keys_ahead = ahead(lowest_power(layout.head_dim), lanes.score_parts / lanes.together);
     // Of several rows those that are read together lie in one page.
     lanes.values_ahead =
-        ahead(queries.rows == 1 ? sizes.ahead : lowest_power(layout.block_size), lanes.value_words);
+        ahead(one_row ? kChunk : lowest_power(layout.block_size), lanes.value_words);
     return lanes;
 }
 

@@ -191,7 +191,8 @@ base::Result<std::unique_ptr<Matrix>> VulkanDevice::make_matrix(const MatrixShap
         packed.resize(base::size_of(count * panels.panel_bytes()));
         panels.pack(data, first, count, threads_, packed.data());
         VulkanCommands::Operator record(*commands_);
-        record.upload(packed, part.slice().part(first * panels.panel_bytes(), std::ssize(packed)));
+        record.upload(packed, part.slice().part(first * panels.panel_bytes(), std::ssize(packed)),
+                      &threads_);
     }
     return std::unique_ptr<Matrix>(std::make_unique<VulkanMatrix>(shape, std::move(part)));
 }
@@ -239,8 +240,8 @@ void VulkanDevice::multiply(const Buffer& x, std::int64_t rows, std::span<const 
             struct {
                 VkDeviceAddress x, blocks;
                 std::uint32_t count;
-            } const push{inputs.floats, inputs.quantised, word(blocks)};
-            record.dispatch(shaders::quantise_rows, push, groups_for(blocks, 64));
+            } const push{inputs.floats, inputs.quantised, word(rows * cols / 4)};
+            record.dispatch(shaders::quantise_rows, push, groups_for(blocks, 8));
             record.barrier();
         }
     }

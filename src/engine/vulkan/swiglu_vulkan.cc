@@ -6,6 +6,13 @@
 #include "shaders/helix_engine.h"
 
 namespace helix::engine {
+namespace {
+
+constexpr std::int64_t kLanes = 128;  // of swiglu.comp
+// From so many elements on a lane has four of them: with fewer there would be too few workgroups.
+constexpr std::int64_t kManyFloats = 256 * 4 * kLanes;
+
+}  // namespace
 
 void VulkanDevice::swiglu(const ops::Swiglu& op) {
     const std::int64_t floats = op.rows * op.width;
@@ -14,9 +21,10 @@ void VulkanDevice::swiglu(const ops::Swiglu& op) {
         std::uint32_t count, unused;
     } const push{vulkan(op.gate).address(), vulkan(op.up).address(),
                  quantised_room_of_next(floats, op.width), word(floats), 0};
-    const std::uint32_t constants[] = {push.blocks != 0 ? 1U : 0U};
+    const bool many = floats >= kManyFloats && floats % 4 == 0;
+    const std::uint32_t constants[] = {push.blocks != 0 ? 1U : 0U, many ? 1U : 0U};
     VulkanCommands::Operator(*commands_)
-        .dispatch(shaders::swiglu, push, groups_for(floats, 128), constants);
+        .dispatch(shaders::swiglu, push, groups_for(floats, many ? 4 * kLanes : kLanes), constants);
     if (push.blocks != 0) note_quantised(op.gate, floats);
 }
 

@@ -18,11 +18,24 @@ constexpr std::size_t kKeptRecordings = 32;  // of a batch
 constexpr std::int32_t kMostCommands = 128;
 constexpr std::int64_t kStagingBytes = 4 << 20;  // of a batch
 constexpr std::int64_t kAlignment = 64;
+constexpr std::int64_t kCopiedBytes = 256 << 10;  // by a thread at a time
 
 // With few sizes what is put in the next step lies where it did in this one.
 std::int64_t rounded_up(std::int64_t bytes) {
     return std::max(kAlignment,
                     static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes))));
+}
+
+void copy_bytes(std::span<const std::byte> from, std::byte* to, ThreadPool* threads) {
+    if (threads == nullptr) {
+        std::copy(from.begin(), from.end(), to);
+        return;
+    }
+    const std::int64_t bytes = std::ssize(from);
+    threads->run((bytes + kCopiedBytes - 1) / kCopiedBytes, [&](std::int64_t task, int /*thread*/) {
+        const std::int64_t at = task * kCopiedBytes;
+        std::memcpy(to + at, from.data() + at, base::size_of(std::min(kCopiedBytes, bytes - at)));
+    });
 }
 
 }  // namespace
@@ -225,7 +238,8 @@ void VulkanCommands::Operator::copy(const VulkanSlice& from, const VulkanSlice& 
     ++commands_.count_;
 }
 
-void VulkanCommands::Operator::upload(std::span<const std::byte> from, const VulkanSlice& to) {
+void VulkanCommands::Operator::upload(std::span<const std::byte> from, const VulkanSlice& to,
+                                      ThreadPool* threads) {
     CHECK(static_cast<std::int64_t>(from.size()) == to.bytes);
     for (std::int64_t at = 0; at < to.bytes; at += kStagingBytes) {
         const std::int64_t bytes = std::min(kStagingBytes, to.bytes - at);
@@ -238,7 +252,7 @@ void VulkanCommands::Operator::upload(std::span<const std::byte> from, const Vul
         }
         auto slice = commands_.stage(bytes, room);
         if (!slice.ok()) return commands_.fail(slice.error());
-        std::memcpy(slice->mapped(), from.data() + at, base::size_of(bytes));
+        copy_bytes(from.subspan(base::size_of(at), base::size_of(bytes)), slice->mapped(), threads);
         copy(*slice, to.part(at, bytes));
     }
 }

@@ -14,6 +14,7 @@
 
 #include "base/index.h"
 #include "base/result.h"
+#include "engine/host/thread_pool.h"
 #include "engine/vulkan/vulkan_context.h"
 #include "engine/vulkan/vulkan_recordings.h"
 
@@ -57,8 +58,10 @@ class VulkanCommands {
         }
         // As many bytes as `from` has.
         void copy(const VulkanSlice& from, const VulkanSlice& to);
-        // Host memory to the device's: through staging memory.
-        void upload(std::span<const std::byte> from, const VulkanSlice& to);
+        // Host memory to the device's: through staging memory. threads: what is large is copied
+        // there by all of them, since one writes more slowly than a card takes it; null: by the
+        // caller alone.
+        void upload(std::span<const std::byte> from, const VulkanSlice& to, ThreadPool* threads);
         // What follows comes after what was recorded.
         void barrier();
         // The next wait says so, and nothing is recorded until then.

@@ -74,7 +74,7 @@ base::Status VulkanDevice::write(Buffer& buffer, std::int64_t first,
                                  std::span<const float> values) {
     CHECK(first >= 0 && first + std::ssize(values) <= buffer.size());
     VulkanCommands::Operator record(*commands_);
-    record.upload(std::as_bytes(values), vulkan(buffer).part(first, std::ssize(values)));
+    record.upload(std::as_bytes(values), vulkan(buffer).part(first, std::ssize(values)), &threads_);
     return base::Ok{};
 }
 

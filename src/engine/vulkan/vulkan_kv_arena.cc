@@ -65,7 +65,7 @@ base::Status VulkanKvArena::read(core::PageId page, std::byte* bytes) const {
 
 base::Status VulkanKvArena::write(core::PageId page, const std::byte* bytes) {
     VulkanCommands::Operator record(*commands_);
-    record.upload({bytes, base::size_of(pages_.bytes)}, pages_.slice(page));
+    record.upload({bytes, base::size_of(pages_.bytes)}, pages_.slice(page), nullptr);
     return base::Ok{};
 }
 

@@ -27,7 +27,7 @@ layout(constant_id = 5) const uint kTogether = 1;
 layout(constant_id = 6) const uint kValueParts = 1;
 // Words of values that a lane adds up at once.
 layout(constant_id = 7) const uint kValueWords = 1;
-// Dimensions of keys, and positions of values, that are read before the first is added: 4, 8 or 16.
+// Dimensions of keys, and positions of values, that are read before the first is added: 4, 8, 16 or 32.
 layout(constant_id = 8) const uint kKeysAhead = 4;
 layout(constant_id = 9) const uint kValuesAhead = 4;
 // 1: the device itself turns halves into floats, exactly; 0: half_to_float() does.
@@ -49,7 +49,7 @@ const uint kQuarter = kChunkPositions / 4;
 
 // Arrays of a lane are as long as the largest that any constants make: glslang takes two whose sizes are made of
 // specialisation constants for different types.
-const uint kMostAhead = 16;
+const uint kMostAhead = 32;
 const uint kMostScores = 16;   // kScored
 const uint kMostParts = 4;
 const uint kMostElements = 4;  // kValueWords * kElements

@@ -29,26 +29,34 @@ uint pack(uvec4 bits, float inverse, inout int sum) {
     return word;
 }
 
+// Of a block, by the bits of its largest magnitude: what its activations are multiplied by. 0: they are all zero, or one of
+// them is no number.
+float inverse_scale(uint top) {
+    const float most = uintBitsToFloat(top);
+    return top >= 0x7f800000 || most < 1e-30 ? 0.0 : div(127.0, most);
+}
+
+// The last uvec4 of a block, of the sums of its halves.
+uvec4 scale_of_block(uint top, int lower_sum, int upper_sum) {
+    if (top >= 0x7f800000) return uvec4(0, 0, uvec2(0x7fc00000));
+    const float most = uintBitsToFloat(top);
+    const float scale = most < 1e-30 ? 0.0 : div(most, 127.0);
+    const int sum = lower_sum + upper_sum;
+    precise const float scaled_sum = scale * float(sum);
+    return uvec4(uint(-sum), uint(-upper_sum), floatBitsToUint(scale), floatBitsToUint(scaled_sum));
+}
+
 // x: the bits of the 32 activations of a block.
 void quantise(uvec4 x[8], Blocks blocks, uint block) {
     uint top = 0;
     for (int i = 0; i < 8; ++i) top = max(top, largest(x[i]));
-    const float most = uintBitsToFloat(top);
-    const bool broken = top >= 0x7f800000;
-    const bool zero = !broken && most < 1e-30;
     uvec4 q[2] = uvec4[](uvec4(0), uvec4(0));
     int sums[2] = int[](0, 0);
-    float scale = 0.0;
-    if (!broken && !zero) {
-        const float inverse = div(127.0, most);
+    const float inverse = inverse_scale(top);
+    if (inverse != 0.0) {
         for (int i = 0; i < 8; ++i) q[i / 4][i % 4] = pack(x[i], inverse, sums[i / 4]);
-        scale = div(most, 127.0);
     }
-    const int sum = sums[0] + sums[1];
-    precise const float scaled_sum = scale * float(sum);
-    uvec4 more = uvec4(uint(-sum), uint(-sums[1]), floatBitsToUint(scale), floatBitsToUint(scaled_sum));
-    if (broken) more.zw = uvec2(0x7fc00000);
     blocks.v[3 * block] = q[0];
     blocks.v[3 * block + 1] = q[1];
-    blocks.v[3 * block + 2] = more;
+    blocks.v[3 * block + 2] = scale_of_block(top, sums[0], sums[1]);
 }

@@ -1,12 +1,16 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
-#include "quantise.glsl"
-
 const uint kLanes = 128u;
+const uint kQuantiseLanes = kLanes;
+#include "quantise_fours.glsl"
+
 layout(local_size_x = 128) in;
+layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Fours { vec4 v[]; };
 // gate as it becomes, and, where kQuantises, as int8 too: then count is a multiple of 32.
 layout(constant_id = 0) const uint kQuantises = 0;
+// 1: there are many elements, a multiple of four, and a lane has four at a time; 0: it has one.
+layout(constant_id = 1) const uint kMany = 0;
 layout(push_constant, scalar) uniform Push {
     Floats gate, up;
     Blocks blocks;
@@ -14,15 +18,19 @@ layout(push_constant, scalar) uniform Push {
 };
 shared uvec4 made[kLanes / 4u];
 
-void main() {
+float gated(float g, float u) {
+    precise float minus = 0.0 - g;
+    precise float below = 1.0 + exp_of(minus);
+    precise float value = div(g, below) * u;
+    return value;
+}
+
+void make_few() {
     uint lane = gl_LocalInvocationIndex;
     for (uint first = gl_WorkGroupID.x * kLanes; first < count; first += gl_NumWorkGroups.x * kLanes) {
         uint i = first + lane;
         if (i < count) {
-            float g = gate.v[i];
-            precise float minus = 0.0 - g;
-            precise float below = 1.0 + exp_of(minus);
-            precise float value = div(g, below) * up.v[i];
+            float value = gated(gate.v[i], up.v[i]);
             gate.v[i] = value;
             if (kQuantises != 0) made[lane / 4u][lane % 4u] = floatBitsToUint(value);
         }
@@ -34,5 +42,25 @@ void main() {
             quantise(of_block, blocks, first / 32u + lane);
         }
         barrier();
+    }
+}
+
+void make_many() {
+    uint fours = count / 4u;
+    for (uint first = gl_WorkGroupID.x * kLanes; first < fours; first += gl_NumWorkGroups.x * kLanes) {
+        uint four = first + gl_LocalInvocationIndex;
+        vec4 value = Fours(gate).v[min(four, fours - 1u)];
+        vec4 u = Fours(up).v[min(four, fours - 1u)];
+        for (uint k = 0u; k < 4u; ++k) value[k] = gated(value[k], u[k]);
+        if (four < fours) Fours(gate).v[four] = value;
+        if (kQuantises != 0) quantise_four(floatBitsToUint(value), blocks, four, fours);
+    }
+}
+
+void main() {
+    if (kMany != 0) {
+        make_many();
+    } else {
+        make_few();
     }
 }
