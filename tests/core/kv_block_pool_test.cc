@@ -104,5 +104,16 @@ TEST(KvEstimate, HighWaterMarkAndReportsBound) {
     EXPECT_EQ(kv.used(), 0);
 }
 
+TEST(KvEstimate, ManyRequestsFillMoreThanAFew) {
+    KvEstimate kv;
+    kv.reset(10'000);
+    for (std::uint64_t id = 1; id <= 100; ++id) kv.add({id}, 90);
+    EXPECT_TRUE(kv.can_add(300, 0.9)) << "1 - 0.7 / sqrt 100 = 0.93";
+    EXPECT_FALSE(kv.can_add(301, 0.9));
+    for (std::uint64_t id = 1; id <= 80; ++id) kv.set({id}, 0);  // swapped ones say nothing
+    EXPECT_EQ(kv.most_pages(0.9), 9000);
+    EXPECT_EQ(kv.most_pages(1), 10'000);
+}
+
 }  // namespace
 }  // namespace helix::core::kv_block_pool_test

@@ -8,6 +8,7 @@
 
 #include "plan/plan_fixtures.h"
 #include "plan/reference_data.h"
+#include "spec/kv_fill.h"
 
 namespace helix::plan::performance_test {
 namespace {
@@ -67,8 +68,8 @@ TEST(PerformanceModel, ResidentRequestsFollowLittlesLaw) {
         EXPECT_NEAR(p.resident, p.decode_tokens_per_s * (p.tpot_s + p.ttft_s / 100), 1e-9);
         EXPECT_DOUBLE_EQ(p.depth, 2);
     }
-    // 10'000 tokens, of which 200 for each request, up to the high-water mark.
-    EXPECT_DOUBLE_EQ(two.predict(with(Batching::helix)).kv_requests, 0.9 * 10'000 / 200);
+    // 10'000 tokens, of which 200 for each request, up to what 50 requests may fill.
+    EXPECT_DOUBLE_EQ(two.predict(with(Batching::helix)).kv_requests, spec::kv_fill(0.9, 50) * 50);
 }
 
 TEST(PerformanceModel, DecodesAloneTakeTheirPassThroughEveryMachine) {

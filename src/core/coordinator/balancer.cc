@@ -124,7 +124,7 @@ void Balancer::make_room(TimePoint now) {
             continue;
         }
         const KvEstimate& kv = it->second.kv;
-        const double most = config_.kv_high_water * static_cast<double>(kv.total());
+        const double most = kv.most_pages(config_.kv_high_water);
         const std::int64_t kept = is_high(*head) ? 0 : paths_.headroom_pages(node.worker);
         view.room.push_back(static_cast<std::int64_t>(most) - kv.used() - kept);
     }

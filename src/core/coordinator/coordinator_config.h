@@ -83,7 +83,7 @@ struct CoordinatorConfig {
     // The most tokens of waiting prompts; requests beyond are refused, too.
     std::int64_t max_waiting_tokens = std::int64_t{1} << 22;
     std::int32_t max_running = 4096;  // the most sequences that run in the cluster
-    double kv_high_water = 0.9;       // fuller workers get no new requests
+    double kv_high_water = 0.9;  // fuller workers get no new requests (spec/kv_fill.h: or more)
     double expected_output_tokens = 240;
     RouterFactory router = max_flow_router().make;  // chooses the way of each request
     std::uint64_t router_seed = 0;
@@ -91,8 +91,8 @@ struct CoordinatorConfig {
     // time, and the others wait in the queue (core/coordinator/prompt_window.h).
     Duration prefill_target = base::from_seconds(2);
     // Decodes travel in at most this many groups, so that all machines of a pipeline have work; 0
-    // means as many as machines stand in the shortest pipeline. Groups are larger where small ones
-    // cost too much.
+    // means as many as machines stand in the shortest pipeline. Groups are larger where a machine
+    // would be too busy with small ones (core/batch/batch_limits.h).
     std::int32_t pipeline_groups = 0;
     // A prompt whose beginning was computed lately goes to where its KV is and begins after it
     // (core/coordinator/prefix_routing.h says when it does not). This many blocks are remembered.

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/planted_bug.h"
+#include "spec/kv_fill.h"
 
 namespace helix::core {
 
@@ -37,9 +38,14 @@ void KvEstimate::set(RequestId request, std::int64_t pages) {
     it->second = pages;
 }
 
+double KvEstimate::most_pages(double high_water) const {
+    const auto running = static_cast<double>(charges_.size() - swapped_);
+    return spec::kv_fill(high_water, running) * static_cast<double>(total_);
+}
+
 bool KvEstimate::can_add(std::int64_t pages, double high_water) const {
     if (charges_.size() == swapped_) return pages <= total_;
-    return static_cast<double>(used() + pages) <= high_water * static_cast<double>(total_);
+    return static_cast<double>(used() + pages) <= most_pages(high_water);
 }
 
 }  // namespace helix::core

@@ -28,8 +28,10 @@ class KvEstimate {
     std::size_t swapped() const { return swapped_; }
     const std::map<RequestId, std::int64_t>& charges() const { return charges_; }
 
-    // Says whether another request would stay under the high-water mark. A pool that nobody uses
-    // takes whatever fits.
+    // Returns the pages that the requests that run here may be expected to take (spec/kv_fill.h).
+    double most_pages(double high_water) const;
+    // Says whether another request would stay within most_pages(). A pool that nobody uses takes
+    // whatever fits.
     bool can_add(std::int64_t pages, double high_water) const;
 
   private:

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/index.h"
 #include "plan/predict/performance_impl.h"
+#include "spec/kv_fill.h"
 
 namespace helix::plan {
 namespace {
@@ -134,9 +135,13 @@ Room kv_room(const PerformanceModel::Impl& model, std::span<const spec::LayerRan
             room.layers.end = l + 1;
         }
     }
-    const double by_layer = (reference ? kFeed : options.kv_high_water) * fullest_layer / context;
-    const double by_node =
-        (reference ? kHighWater : options.kv_high_water) * fullest_node / context;
+    const auto requests = [&](double tokens, double published) {
+        if (reference) return published * tokens / context;
+        const double fill = spec::kv_fill(options.kv_high_water, tokens / context);
+        return fill * tokens / context;
+    };
+    const double by_layer = requests(fullest_layer, kFeed);
+    const double by_node = requests(fullest_node, kHighWater);
     room.requests = std::min(by_layer, std::sqrt(by_layer * by_node));
     return room;
 }
