@@ -17,10 +17,20 @@ std::int32_t rows_for(double seconds, double per_row_s, std::int32_t least, std:
     return std::clamp(static_cast<std::int32_t>(seconds / per_row_s), least, most);
 }
 
+// The fewest decodes of a batch that leave the worker idle for long enough.
+std::int32_t least_decodes(const CostLine& decode, const BatchLoad& load, std::int32_t most) {
+    const std::int32_t worthwhile = rows_for(decode.fixed_s, decode.per_row_s, 1, most);
+    if (!load.known()) return worthwhile;
+    const double rate = load.decode_rows_per_s();
+    const double left = kBusyAtMost - load.prompts_share() - decode.per_row_s * rate;
+    const double least = rate * decode.fixed_s / std::max(left, 1e-9);
+    return least < worthwhile ? std::max(1, static_cast<std::int32_t>(least)) : worthwhile;
+}
+
 }  // namespace
 
-BatchLimits batch_limits(const WorkerConfig& config, const BatchCosts& costs, std::int32_t groups,
-                         std::int64_t past_prompt) {
+BatchLimits batch_limits(const WorkerConfig& config, const BatchCosts& costs, const BatchLoad& load,
+                         std::int32_t groups, std::int64_t past_prompt) {
     BatchLimits limits;
     limits.decodes = std::max<std::int64_t>(1, (past_prompt + groups - 1) / groups);
     limits.mixed_rows = config.mixed_prefill_rows;
@@ -29,9 +39,8 @@ BatchLimits batch_limits(const WorkerConfig& config, const BatchCosts& costs, st
     limits.saved_by_gathering_s = costs.decodes().fixed_s().value_or(costs.decodes().mean_s() / 2);
     const auto decode = costs.decodes().line();
     if (decode && groups > 1) {
-        const double worthwhile = decode->fixed_s;
         limits.decodes = std::max<std::int64_t>(
-            limits.decodes, rows_for(worthwhile, decode->per_row_s, 1, config.max_batch_seqs));
+            limits.decodes, least_decodes(*decode, load, config.max_batch_seqs));
     }
     if (decode && costs.decodes().fixed_s()) {
         const double longest_s = std::max(kLongBatch_s, kFixedInDecodes * decode->fixed_s);

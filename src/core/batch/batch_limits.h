@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "core/batch/batch_costs.h"
+#include "core/batch/batch_load.h"
 #include "core/protocol/worker_config.h"
 
 namespace helix::core {
@@ -12,10 +13,14 @@ namespace helix::core {
 // time of a batch of decodes, n the number of sequences past their prompt, and g the number of
 // machines in a pipeline. Then
 //
-// * decodes: max(n / g, a / b). Smaller groups keep more machines of a pipeline busy, but every
-//   batch pays a again; below a / b rows that is most of what it pays. But no more than take
-//   max(kLongBatch_s, 8 a): longer batches save less than a ninth, and whoever comes meanwhile
-//   waits for their end, as for the thousand choices of somebody else's request.
+// * decodes: n / g, but at least as many as keep the worker free half of the time. Smaller groups
+//   keep more machines of a pipeline at work, but every batch pays a again. With r rows of decodes
+//   per second, and a share o of the time for prompts, batches of d rows keep a worker busy for
+//   r / d (a + b d) + o of the time; that is kBusyAtMost from d = r a / (kBusyAtMost - o - b r) on,
+//   or d = a / b, if that is less (below it a is most of what a batch pays) or r is not known yet.
+//   And no more than take max(kLongBatch_s, 8 a): longer batches save less than a ninth, and
+//   whoever comes meanwhile waits for their end, as for the thousand choices of somebody else's
+//   request.
 // * share: prompt rows go into the batches of decodes if that has saved more than D / 4, as with an
 //   engine that reads its weights once per batch. Otherwise decodes would wait for nothing, at
 //   every stage of the pipeline again: prompt rows take batches of their own.
@@ -30,6 +35,7 @@ namespace helix::core {
 //
 // While nothing is measured a batch has n / g decodes, with mixed_prefill_rows beside them.
 inline constexpr double kLongBatch_s = 0.25;
+inline constexpr double kBusyAtMost = 0.45;
 
 struct BatchLimits {
     std::int64_t decodes = 1;
@@ -39,7 +45,7 @@ struct BatchLimits {
     double saved_by_gathering_s = 0;
 };
 
-BatchLimits batch_limits(const WorkerConfig& config, const BatchCosts& costs, std::int32_t groups,
-                         std::int64_t past_prompt);
+BatchLimits batch_limits(const WorkerConfig& config, const BatchCosts& costs, const BatchLoad& load,
+                         std::int32_t groups, std::int64_t past_prompt);
 
 }  // namespace helix::core

@@ -148,6 +148,15 @@ std::int64_t rows_ready(const Worker::Impl& state, std::int64_t most) {
     return std::min(rows, most);
 }
 
+// What prompts took of a batch: what is left when its decodes are paid for.
+double prompts_part_s(const BatchCosts& costs, double decode_rows, double prefill_rows,
+                      double took_s) {
+    if (prefill_rows <= 0) return 0;
+    const auto line = decode_rows > 0 ? costs.decodes().line() : std::nullopt;
+    const double decodes_s = line ? line->fixed_s + line->per_row_s * decode_rows : 0;
+    return std::max(0.0, took_s - decodes_s);
+}
+
 // Says whether to run such rows alone to see what they cost, because nothing like them was seen
 // yet, or not for a long time. Where both kinds always wait, nothing else would tell what sharing
 // saves, nor how many prompt rows the decodes are worth.
@@ -167,7 +176,12 @@ void Worker::Impl::note_cost(const RunningBatch& batch, Duration took) {
     }
     if (run > 0) {
         const double share = static_cast<double>(run) / static_cast<double>(layers.size());
-        costs.add(batch.decode_rows / share, batch.prefill_rows / share, took.seconds() / share);
+        const double decode_rows = batch.decode_rows / share;
+        const double prefill_rows = batch.prefill_rows / share;
+        const double took_s = took.seconds() / share;
+        costs.add(decode_rows, prefill_rows, took_s);
+        load.add(now, took, decode_rows,
+                 share * prompts_part_s(costs, decode_rows, prefill_rows, took_s));
     }
     const bool alone = batch.decode_rows <= 0;
     since_alone = alone ? 0 : since_alone + 1;
@@ -186,8 +200,8 @@ void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
                     std::vector<WorkerAction>& actions) {
     if (state.ready_decodes.entries().empty() && state.ready_prefills.entries().empty()) return;
     const BatchLimits limits =
-        batch_limits(state.config, state.costs, std::max<std::int32_t>(1, state.pipeline_groups),
-                     state.n_past_prompt);
+        batch_limits(state.config, state.costs, state.load,
+                     std::max<std::int32_t>(1, state.pipeline_groups), state.n_past_prompt);
     BatchBuilder builder(state, plan, batch, actions);
     const auto add_prefills = [&](std::int32_t rows_left) {
         for (const ReadyList::Entry& entry : state.ready_prefills.entries()) {

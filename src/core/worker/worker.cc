@@ -154,6 +154,7 @@ void Worker::Impl::start_loading(const AssignLayers& message, std::vector<Worker
     pool = KvBlockPool();
     host_pages = KvBlockPool();
     costs = {};
+    load = {};
     loading = message;
     actions.push_back(LoadLayers{message.epoch, message.layers});
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/batch/batch_costs.h"
+#include "core/batch/batch_load.h"
 #include "core/batch/round_trip.h"
 #include "core/kv/block_pool.h"
 #include "core/kv/block_table.h"
@@ -316,6 +317,7 @@ struct Worker::Impl {
     std::int64_t rows_done = 0;
     std::int64_t busy_total_ns = 0;
     BatchCosts costs;                // of the layers held now
+    BatchLoad load;                  // and what they have to do
     std::int64_t since_shared = 0;   // batches since one had decodes and prompt rows
     std::int64_t since_alone = 0;    // batches since one had prompt rows only
     std::int64_t since_decodes = 0;  // batches since one had decodes only
