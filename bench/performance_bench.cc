@@ -205,13 +205,16 @@ void search(const std::string& name, const Problem& problem, double seconds, std
     options.iterations = 1'000'000'000;
     options.stop = [&] { return elapsed() > seconds; };
     options.executor = run_all;
-    options.judge = [&](const spec::Placement& placement,
-                        const std::vector<spec::LinkFlow>& flows) {
+    options.time_used = [&] { return elapsed() / seconds; };
+    options.judge = [&](const spec::Placement& placement, const std::vector<spec::LinkFlow>& flows,
+                        plan::Look look) {
         const double rate = simulate(problem, placement, flows, 600, 0);
-        return plan::Judgement{.decode_tokens_per_s = rate, .merit = rate};
+        return plan::Judgement{.decode_tokens_per_s = rate, .merit = rate, .look = look};
     };
+    std::vector<plan::ThroughputStart> starts;
+    for (const spec::Placement& start : problem.starts) starts.push_back({start});
     const plan::ThroughputResult result = plan::search_throughput(
-        {problem.cluster, problem.tables.model(), problem.capacities}, problem.starts, options);
+        {problem.cluster, problem.tables.model(), problem.capacities}, starts, options);
     if (result.shortlist.empty()) {
         std::printf("%-14s nothing found\n", name.c_str());
         return;

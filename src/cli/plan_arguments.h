@@ -17,7 +17,7 @@ struct PlanArguments {
     lab::ProblemSource problem;
     std::string method = "auto";
     std::string objective = "throughput";
-    std::string batching = "both";
+    std::string batching = "helix";
     std::string placement;
     std::string convention = "reference";
     bool no_partial = false;

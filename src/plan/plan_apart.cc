@@ -118,12 +118,13 @@ std::optional<PlanReport> plan_apart(const Problem& problem, const spec::CostMod
         how.capacities = &own;
         for (Placement& start : how.starts) start = placement_of_part(start, part);
         if (options.judge) {
-            how.judge = [&](const Placement& placement, const std::vector<spec::LinkFlow>& flows) {
+            how.judge = [&](const Placement& placement, const std::vector<spec::LinkFlow>& flows,
+                            Look look) {
                 PlanReport made;
                 made.placement = placement;
                 made.flows = flows;
                 return options.judge(join_placements({part}, {made}, problem.cluster.nodes.size()),
-                                     join_flows({part}, {made}));
+                                     join_flows({part}, {made}), look);
             };
         }
         return plan_cluster(part.cluster, problem.model, how);

@@ -50,6 +50,11 @@ bool clearly_better(const Merits& a, const Merits& b) {
            a.worst_loss_share > b.worst_loss_share * kClearly + 0.005;
 }
 
+// 0 where nobody looked for long enough to say: at a glance memory still fills.
+double delivered_as_judged(const Judgement& judgement) {
+    return judgement.look >= Look::full ? judgement.decode_tokens_per_s : 0;
+}
+
 void drop_dust(ThroughputCandidate& candidate) {
     double all = 0;
     for (const spec::LinkFlow& flow : candidate.flows) {
@@ -326,46 +331,13 @@ class Planner {
         return report(*best, {});
     }
 
-    // Pipelines that a rule keeps apart are tried as they are, too, with the split that promises
-    // most and with a maximum flow's: requests that may change between slow and fast machines can
-    // make more flow and still be served less, because they hold fast machines' memory while they
-    // wait at slow ones. Puts the best in front if it is better than what the search found; says
-    // where the first now comes from.
-    std::string add_kept_apart(const ThroughputOptions& search, ThroughputResult& found) {
-        std::string method = to_string(Method::search);
-        const auto merits = [](const ThroughputCandidate& candidate) {
-            return std::pair(candidate.judgement.merit, candidate.score);
-        };
-        const auto offer = [&](ThroughputCandidate split, const Candidate& from) {
-            if (search.judge) split.judgement = search.judge(split.placement, split.flows);
-            found.judged += split.judgement.merit > 0 ? 1 : 0;
-            if (!found.shortlist.empty() && merits(split) <= merits(found.shortlist.front())) {
-                return;
-            }
-            found.shortlist.insert(found.shortlist.begin(), std::move(split));
-            method = from.method;
-        };
-        for (const Candidate& c : candidates_) {
-            if (c.only_links.empty()) continue;
-            ThroughputOptions apart = search;
-            apart.flow.only_links = c.only_links;
-            auto split = split_placement(problem_, c.placement, apart);
-            if (!split) continue;
-            offer(*split, c);
-            if (!search.judge) continue;
-            split->placement = c.placement;
-            split->flows =
-                plan_flow(problem_.cluster, build_flow_graph(problem_, c.placement, apart.flow))
-                    .links;
-            offer(std::move(*split), c);
-        }
-        return method;
-    }
-
     base::Result<PlanReport> best_throughput() {
         progress("throughput");
-        std::vector<Placement> starts;
-        for (const Candidate& c : candidates_) starts.push_back(c.placement);
+        // Pipelines that a rule keeps apart are a start of their own: requests that may change
+        // between slow and fast machines can make more flow and still be served less, because they
+        // hold fast machines' memory while they wait at slow ones.
+        std::vector<ThroughputStart> starts;
+        for (const Candidate& c : candidates_) starts.push_back({c.placement, c.only_links});
         ThroughputOptions search;
         search.objective = options_.objective == Objective::latency ? ThroughputObjective::latency
                            : options_.objective == Objective::balanced
@@ -379,22 +351,24 @@ class Planner {
         search.seed = options_.seed;
         search.iterations = options_.throughput_iterations;
         search.stop = options_.stop;
+        search.time_used = options_.time_used;
         search.executor = options_.executor;
         search.judge = options_.judge;
-        ThroughputResult found = search_throughput(problem_, starts, search);
-        const std::string method = add_kept_apart(search, found);
+        const ThroughputResult found = search_throughput(problem_, starts, search);
         if (found.shortlist.empty()) return beyond_limits();
         ThroughputCandidate first = found.shortlist.front();
         drop_dust(first);
-        Candidate best{.placement = first.placement, .method = method};
+        Candidate best{.placement = first.placement, .method = to_string(Method::search)};
+        if (first.start >= 0)
+            best.method = candidates_[static_cast<std::size_t>(first.start)].method;
         TRY(PlanReport out, report(best, first.flows));
-        out.judged_tokens_per_s = first.judgement.decode_tokens_per_s;
+        out.judged_tokens_per_s = delivered_as_judged(first.judgement);
         out.judged_plans = found.judged;
         if (problem_.cluster.nodes.size() > kMostAnnealed)
             return out;  // too many losses to look at
         for (const ParetoEntry& entry : pareto_table(problem_, options_.flow, found.shortlist)) {
             PlanReport::Choice choice{
-                entry.merits, found.shortlist[entry.candidate].judgement.decode_tokens_per_s,
+                entry.merits, delivered_as_judged(found.shortlist[entry.candidate].judgement),
                 entry.candidate == 0};
             // One figure for one plan, as it is told above the table.
             if (choice.chosen && out.prediction) {

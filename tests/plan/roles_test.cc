@@ -52,10 +52,11 @@ TEST(PlanWithRoles, ThroughputToo) {
     options.objective = Objective::throughput;
     options.iterations = options.throughput_iterations = 500;
     int judged = 0;
-    options.judge = [&](const spec::Placement& placement, const std::vector<spec::LinkFlow>&) {
+    options.judge = [&](const spec::Placement& placement, const std::vector<spec::LinkFlow>&,
+                        Look look) {
         EXPECT_EQ(placement.layers.size(), cluster.nodes.size());
         ++judged;
-        return Judgement{1, 1};
+        return Judgement{1, 1, look};
     };
     const auto report = plan(cluster, model, options);
     ASSERT_TRUE(report.ok()) << report.error().message;

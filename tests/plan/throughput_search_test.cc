@@ -15,14 +15,14 @@
 namespace helix::plan::throughput_search_test {
 namespace {
 
-std::vector<spec::Placement> simple_starts(const CapacityTable& capacities, std::int32_t n_layers) {
+std::vector<ThroughputStart> simple_starts(const CapacityTable& capacities, std::int32_t n_layers) {
     std::vector<std::int32_t> order(capacities.nodes.size());
     std::iota(order.begin(), order.end(), 0);
-    std::vector<spec::Placement> starts;
+    std::vector<ThroughputStart> starts;
     for (const auto& start :
          {petals_placement(capacities, n_layers, order), swarm_placement(capacities, n_layers, 0),
           even_placement(capacities, n_layers)}) {
-        if (start) starts.push_back(*start);
+        if (start) starts.push_back({*start});
     }
     return starts;
 }
@@ -141,12 +141,12 @@ TEST(SearchThroughput, ResultDoesNotDependOnHowTheTasksRun) {
     ThroughputOptions options;
     options.models = {&small.predictor};
     options.iterations = 20'000;
-    options.judge = [&](const spec::Placement& placement,
-                        const std::vector<spec::LinkFlow>& flows) {
+    options.judge = [&](const spec::Placement& placement, const std::vector<spec::LinkFlow>& flows,
+                        Look look) {
         PerformanceScratch room;
         const double half =
             0.5 * small.predictor.estimate(placement.layers, flows, room).decode_tokens_per_s;
-        return Judgement{half, half};
+        return Judgement{half, half, look};
     };
     const auto starts = simple_starts(small.capacities, 6);
     const auto one =
@@ -173,13 +173,14 @@ TEST(SearchThroughput, TheJudgeHasTheLastWord) {
     options.models = {&small.predictor};
     options.iterations = 20'000;
     // Against all predictions: only what leaves the third machine out is any good.
-    options.judge = [](const spec::Placement& placement, const std::vector<spec::LinkFlow>&) {
+    options.judge = [](const spec::Placement& placement, const std::vector<spec::LinkFlow>&,
+                       Look look) {
         const double merit = placement.layers[2].empty() ? 1000.0 : 1.0;
-        return Judgement{2 * merit, merit};
+        return Judgement{2 * merit, merit, look};
     };
     const auto result = search_throughput(
         {small.cluster, small.model, small.capacities},
-        {spec::Placement{{{0, 5}, {5, 6}, {}}}, spec::Placement{{{0, 4}, {4, 6}, {4, 6}}}},
+        {{spec::Placement{{{0, 5}, {5, 6}, {}}}}, {spec::Placement{{{0, 4}, {4, 6}, {4, 6}}}}},
         options);
     ASSERT_FALSE(result.shortlist.empty());
     EXPECT_EQ(result.shortlist[0].judgement.merit, 1000);
@@ -195,6 +196,82 @@ TEST(SearchThroughput, TheJudgeHasTheLastWord) {
     };
     EXPECT_TRUE(std::ranges::any_of(table, beats_first));
     EXPECT_EQ(std::ranges::count(table, 0U, &ParetoEntry::candidate), 1);
+}
+
+TEST(SearchThroughput, WhatIsGoodAtAGlanceMustBeGoodInTheEnd) {
+    const Small small;
+    ThroughputOptions options;
+    options.models = {&small.predictor};
+    options.iterations = 2'000;
+    int looked[4] = {};
+    // Whatever leaves the third machine out seems best until the last look.
+    options.judge = [&](const spec::Placement& placement, const std::vector<spec::LinkFlow>&,
+                        Look look) {
+        ++looked[static_cast<int>(look)];
+        const bool seems = placement.layers[2].empty();
+        const double merit = seems == (look != Look::last) ? 101 : 100;
+        return Judgement{merit, merit, look};
+    };
+    const auto result = search_throughput(
+        {small.cluster, small.model, small.capacities},
+        {{spec::Placement{{{0, 5}, {5, 6}, {}}}}, {spec::Placement{{{0, 3}, {3, 6}, {3, 6}}}}},
+        options);
+    ASSERT_GE(result.shortlist.size(), 2U);
+    EXPECT_EQ(result.shortlist[0].judgement.look, Look::last);
+    EXPECT_GE(looked[static_cast<int>(Look::glance)], looked[static_cast<int>(Look::full)]);
+    EXPECT_GE(looked[static_cast<int>(Look::full)], looked[static_cast<int>(Look::last)]);
+    EXPECT_EQ(looked[static_cast<int>(Look::glance)], result.judged);
+    for (const ThroughputCandidate& other : result.shortlist) {
+        if (other.judgement.look != Look::last) continue;
+        EXPECT_LE(other.judgement.merit, result.shortlist[0].judgement.merit);
+    }
+}
+
+// Predictions see nothing of what this judge likes, so annealing towards them does not find it.
+TEST(SearchThroughput, ChangesOfWhatWasJudgedBestAreJudged) {
+    const Small small;
+    ThroughputOptions options;
+    options.models = {&small.predictor};
+    options.iterations = 16'000;
+    const auto merit = [](const spec::Placement& placement) {
+        double few = 100;
+        for (const spec::LayerRange& range : placement.layers) few -= 10 * range.size();
+        return few;
+    };
+    options.judge = [&](const spec::Placement& placement, const std::vector<spec::LinkFlow>&,
+                        Look look) {
+        return Judgement{merit(placement), merit(placement), look};
+    };
+    const spec::Placement start{{{0, 5}, {2, 6}, {3, 6}}};
+    const auto result =
+        search_throughput({small.cluster, small.model, small.capacities}, {{start}}, options);
+    ASSERT_FALSE(result.shortlist.empty());
+    EXPECT_EQ(result.shortlist[0].judgement.merit, 40) << "six layers, each once";
+    EXPECT_EQ(result.shortlist[0].start, -1);
+}
+
+TEST(SearchThroughput, PipelinesThatAreKeptApartStayApart) {
+    const Small small;
+    ThroughputOptions options;
+    options.models = {&small.predictor};
+    options.iterations = 100;
+    options.judge = [](const spec::Placement&, const std::vector<spec::LinkFlow>& flows,
+                       Look look) {
+        bool joined = false;
+        for (const spec::LinkFlow& flow : flows) joined |= flow.from == 0 && flow.to == 2;
+        const double merit = joined ? 1 : 2;
+        return Judgement{merit, merit, look};
+    };
+    ThroughputStart apart{spec::Placement{{{0, 3}, {3, 6}, {3, 6}}}};
+    apart.only_links = {{spec::kCoordinator, 0}, {0, 1}, {1, spec::kCoordinator}};
+    const auto result =
+        search_throughput({small.cluster, small.model, small.capacities}, {apart}, options);
+    ASSERT_FALSE(result.shortlist.empty());
+    EXPECT_EQ(result.shortlist[0].judgement.merit, 2);
+    const bool kept = std::ranges::any_of(result.shortlist, [](const auto& candidate) {
+        return candidate.start == 0 && candidate.placement.layers[2].empty();
+    });
+    EXPECT_TRUE(kept);
 }
 
 // The published layout serves 252 tokens/s in the published simulator, placements found with

@@ -125,7 +125,8 @@ std::string start_cell(const plan::MilpReport& report) {
 // The best that our own planner finds, of any depth: no solver's result.
 base::Status add_search_row(ExperimentSession& session, const SolverCluster& where,
                             ExperimentTable& table) {
-    TRY(const auto* const planned, session.plan(where.cluster, where.model, "search"));
+    TRY(const auto* const planned,
+        session.plan(where.cluster, where.model, "search", ExperimentPolicy::published));
     const plan::PlanReport& report = planned->report;
     table.rows.push_back({where.machines, "our search, no solver", "no", "-", "-", "-",
                           fmt::format("{:.2f}{}", report.max_flow_tokens_per_s,

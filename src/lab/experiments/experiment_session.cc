@@ -92,10 +92,17 @@ plan::Method method_called(std::string_view name) {
     return plan::Method::automatic;
 }
 
-// "own": our planner as it is; the others by the paper's rules.
-PlanSettings settings_for(const std::string& method) {
+// "own": our planner as it is, for the policy that the plan is to run under; the others by the
+// paper's rules.
+PlanSettings settings_for(const std::string& method, ExperimentPolicy policy) {
     PlanSettings settings;
-    if (method == "own") return settings;
+    if (method == "own") {
+        if (policy == ExperimentPolicy::published) {
+            settings.options.batchings = {plan::Batching::reference};
+            settings.options.performance.batching = plan::Batching::reference;
+        }
+        return settings;
+    }
     settings.options.objective = plan::Objective::flow;
     settings.options.flow.partial = false;
     if (method != "helix") settings.options.method = method_called(method);
@@ -125,13 +132,15 @@ base::Result<const Problem*> ExperimentSession::problem(const std::string& clust
 
 base::Result<const ExperimentSession::Planned*> ExperimentSession::plan(const std::string& cluster,
                                                                         const std::string& model,
-                                                                        const std::string& method) {
-    const std::string key = cluster + "/" + model + "/" + method;
+                                                                        const std::string& method,
+                                                                        ExperimentPolicy policy) {
+    std::string key = cluster + "/" + model + "/" + method;
+    if (method == "own") key += policy == ExperimentPolicy::own ? "/own" : "/published";
     auto found = plans_.find(key);
     if (found == plans_.end()) {
         TRY(const Problem* const problem, this->problem(cluster, model));
         say(fmt::format("planning {} {}, {}", cluster, model_title(model), method_title(method)));
-        PlanSettings settings = settings_for(method);
+        PlanSettings settings = settings_for(method, policy);
         settings.threads = options_.threads;
         if (method == "helix" && model == "llama2-70b") {
             settings.options.max_depth = published_depth(cluster);
@@ -221,7 +230,8 @@ base::Result<std::vector<LayoutPart>> ExperimentSession::find_layout(const Exper
     if (mixed || wanted.method == "separate") {
         return separate_pipelines(*problem, wanted, std::move(parts));
     }
-    TRY(const Planned* const planned, plan(wanted.cluster, wanted.model, wanted.method));
+    TRY(const Planned* const planned,
+        plan(wanted.cluster, wanted.model, wanted.method, wanted.policy));
     LayoutPart part;
     part.plan = placement_file(*problem, planned->report);
     const PublishedMethod* known = find_published(wanted.cluster, wanted.model, wanted.method);

@@ -46,10 +46,10 @@ class ExperimentSession {
         plan::PlanReport report;
         double seconds = 0;  // of the clock, on all threads
     };
-    // Our planner's placement for "own"; the most flow for "helix", no deeper than the published
-    // layout; "search" the most flow of any depth; a rule's for the others.
+    // Our planner's placement for "own", made for this policy; the most flow for "helix", no deeper
+    // than the published layout; "search" the most flow of any depth; a rule's for the others.
     base::Result<const Planned*> plan(const std::string& cluster, const std::string& model,
-                                      const std::string& method);
+                                      const std::string& method, ExperimentPolicy policy);
     // The paper's program as the paper has it, every machine holding a layer, and what its solver
     // finds within solver_budget_s of the clock.
     struct PaperProgram {

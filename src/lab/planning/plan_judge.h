@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "base/result.h"
@@ -10,12 +11,15 @@
 
 namespace helix::lab {
 
-// Decode tokens/s of a plan in the simulator, offline, after 60 s to warm up: under the policies
-// that the settings' batchings stand for, our own for helix and the published one for reference.
-// With both, plans are ranked by a geometric mean of the two in which our own counts half as much
-// again. Without measured tables always our own. Empty where the settings want no judge. The
-// problem must outlive the judge; it may be called by several threads at once.
-base::Result<plan::Judge> simulation_judge(const PlanSettings& settings, const Problem& problem);
+// Decode tokens/s of a plan in the simulator, offline: 120 s after 60 s to warm up, the last look
+// 360 s, a glance the first 30 s; where memory still fills, prompts count as well. Under the
+// policies that the settings' batchings stand for, our own for helix and the published one for
+// reference; with both, plans are ranked by a geometric mean of the two in which our own counts
+// half as much again. Without measured tables always our own. Empty where the settings want no
+// judge. The problem must outlive the judge; it may be called by several threads at once. stop:
+// asked now and then; true gives the run up.
+base::Result<plan::Judge> simulation_judge(const PlanSettings& settings, const Problem& problem,
+                                           std::function<bool()> stop = {});
 
 // What one user alone gets of a plan, in the simulator under our own policy; nothing where the
 // settings want no judge, or the plan does not run. lengths: of the requests.

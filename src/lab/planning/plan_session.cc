@@ -38,7 +38,7 @@ PlanSettings::PlanSettings() {
     options.objective = plan::Objective::throughput;
     options.flow.partial = true;
     options.flow.convention = plan::Convention::reference;
-    options.batchings = {plan::Batching::helix, plan::Batching::reference};
+    options.batchings = {plan::Batching::helix};
     options.milp.formulation.every_node_holds = false;
 }
 
@@ -78,7 +78,7 @@ base::Result<plan::PlanReport> PlanSession::plan(const Problem& problem, double 
     options.progress = progress;
     if (start != nullptr) options.starts.push_back(*start);
     if (options.objective != plan::Objective::flow) {
-        TRY(options.judge, simulation_judge(settings, problem));
+        TRY(options.judge, simulation_judge(settings, problem, options.stop));
     }
     TRY(plan::PlanReport report, plan::plan(problem.cluster, problem.model, options));
     if (options.judge) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "plan/flow/flow_graph.h"
@@ -21,12 +22,32 @@ enum class ThroughputObjective {
     balanced     // the geometric mean of both
 };
 
+// How long a judge looks at a plan. Longer looks cost more and are surer; merits are comparable
+// within a look only.
+enum class Look { none, glance, full, last };
+
 // What a better measure than the predictions says of a plan, for instance a simulation.
 struct Judgement {
-    double decode_tokens_per_s = 0;  // 0 = it does not run
-    double merit = 0;                // what plans are ranked by; more is better
+    double decode_tokens_per_s = 0;
+    double merit = 0;        // what plans are ranked by; more is better, 0 = it does not run
+    Look look = Look::none;  // of which this is the result; none = not judged
 };
-using Judge = std::function<Judgement(const spec::Placement&, const std::vector<spec::LinkFlow>&)>;
+using Judge =
+    std::function<Judgement(const spec::Placement&, const std::vector<spec::LinkFlow>&, Look)>;
+
+// By what requests are spread over a placement.
+enum class SplitBy {
+    prediction,  // what the predictions like best
+    most_flow    // a maximum flow
+};
+
+// A placement that a search begins with.
+struct ThroughputStart {
+    spec::Placement placement;
+    // Only these links may carry its flow, as with pipelines that are kept apart; empty = all.
+    // What is found from it may use all.
+    std::vector<std::pair<std::int32_t, std::int32_t>> only_links = {};
+};
 
 struct ThroughputOptions {
     ThroughputObjective objective = ThroughputObjective::throughput;
@@ -41,13 +62,17 @@ struct ThroughputOptions {
     std::uint64_t seed = 1;
     std::int64_t iterations = 2'000'000;  // placements tried in all
     std::function<bool()> stop;           // asked between rounds and every few tries
+    // The share of the time that is over, from 0 to 1: what is best by then is looked at once more
+    // before the end. Without it the iterations are the measure.
+    std::function<double()> time_used;
     std::size_t shortlist = 30;
 
     // Without one the jobs run one after the other. The result does not depend on it unless stop
     // interferes.
     Executor executor;
 
-    // Judges a plan. Called from the executor's jobs. Without it the predictions decide.
+    // Judges a plan. Called from the executor's jobs. Without it the predictions decide. One that
+    // is out of time says Look::none.
     Judge judge;
     std::int32_t most_judged = 200;
 };
@@ -57,23 +82,29 @@ struct ThroughputCandidate {
     std::vector<spec::LinkFlow> flows;  // the split chosen, scaled to what it carries
     std::vector<Estimate> estimates;    // parallel to ThroughputOptions::models
     double score = 0;                   // by the predictions, more is better
-    Judgement judgement;                // zeros = not judged
-    double flow_tokens_per_s = 0;       // of `flows`
+    Judgement judgement;
+    double flow_tokens_per_s = 0;  // of `flows`
+    SplitBy split = SplitBy::prediction;
+    std::int32_t start = -1;  // it is this start as it was; -1: it was found
 };
 
 struct ThroughputResult {
-    // Best first: the judged ones by judgement, then the others by prediction. Distinct. Empty when
-    // no start and nothing found from them serves all layers within the limits.
+    // Best first: the judged ones by how long they were looked at and by judgement, then the others
+    // by prediction. Distinct. Empty when no start and nothing found from them serves all layers
+    // within the limits.
     std::vector<ThroughputCandidate> shortlist;
     std::int64_t iterations = 0;
-    std::int32_t judged = 0;
+    std::int32_t judged = 0;  // plans
 };
 
-// Anneals placements towards the best prediction, from all starts and from what proved best, in
-// rounds; from the third on each round's best are judged and guide the next. Never worse (by the
-// judge's measure, if there is one) than the starts that keep the limits.
+// Looks for the placement that serves most, in rounds. Each anneals placements towards the best
+// prediction, from the starts and from what proved best. With a judge, every start is judged first,
+// with the split that the predictions like best and with a maximum flow; then each round judges
+// what is new and most promising, and changes of what was judged best so far. All of them get a
+// glance, the better ones a full look, and the best at the end a last one (successive halving).
+// Never worse (by the judge's measure, if there is one) than the starts that keep the limits.
 ThroughputResult search_throughput(const Problem& problem,
-                                   const std::vector<spec::Placement>& starts,
+                                   const std::vector<ThroughputStart>& starts,
                                    const ThroughputOptions& options);
 
 // A placement as it stands, with the split of requests that the search would choose for it and its

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Regenerates the table "Delivered" of docs/planning.md: our plan beside every other layout known.
+
+    bench/delivered.py HELIX DATA [--case single24:llama2-70b]... [--budget 60s] [--details FILE]
+
+HELIX is the program (build/release/bin/helix), DATA the folder data/paper. For each of the paper's
+five cases the plan of `helix plan --budget` and all other layouts run in the simulator under our own
+policy, with the recorded length stream, 600 s after 60 s: what every rule makes, the most flow with
+at most so many stages, and the published layouts (pipelines of one type of machine each together).
+Each figure is what one run of `helix` printed. --details writes a line for each layout.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
+
+# cluster, model, machine mix, tokens/s to reach, seconds until the first token to stay below
+CASES = [
+    ("single24", "llama2-70b", "single24", 680, 2.96),
+    ("distributed24", "llama2-70b", "single24", 360, 8.96),
+    ("highhet42", "llama2-70b", "highhet42", 1400, 2.18),
+    ("single24", "llama1-30b", "single24", 570, 2),
+    ("distributed24", "llama1-30b", "single24", 320, 3),
+]
+RULES = ("even", "replicated", "petals", "swarm", "separate", "separate-plus")
+DEPTHS = (8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 32)
+
+
+class Case:
+    def __init__(self, helix, data, cluster, model, mix, folder):
+        self.name = f"{cluster} {model}"
+        self.cluster, self.model = cluster, model
+        self.helix, self.data, self.folder = helix, pathlib.Path(data), pathlib.Path(folder)
+        self.problem = [str(self.data / "clusters" / f"{cluster}.json"), "--model", model,
+                        "--profiles", str(self.data / "profiles"), "--machine-mix", mix]
+
+    def helix_json(self, command, *arguments):
+        done = subprocess.run([self.helix, command, *self.problem, *arguments, "--json"],
+                              capture_output=True, text=True, check=False)
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def plan(self, name, *arguments):
+        """The report and the file of a plan; nothing where there is none."""
+        path = self.folder / (re.sub(r"\W+", "-", f"{self.name} {name}") + ".json")
+        report = self.helix_json("plan", "--output", str(path), *arguments)
+        return (report, path) if report else (None, None)
+
+    def served(self, path):
+        return self.helix_json("simulate", "--placement", str(path), "--offline",
+                               "--lengths", str(self.data / "replay" / "length_stream_seed0.csv"))
+
+    def published(self):
+        """Name and file of the published layouts; those of one type each as one."""
+        apart = {}
+        for path in sorted((self.data / "layouts").glob(f"{self.cluster}__{self.model}__*.json")):
+            method = path.stem.split("__")[2]
+            kind, _, types = method.partition("_")
+            if types:
+                apart.setdefault(kind, []).append(path)
+            else:
+                yield f"published: {kind}", path
+        for kind, paths in apart.items():
+            joined = self.join(paths)
+            if joined is None:
+                continue
+            path = self.folder / f"{self.cluster}-{self.model}-{kind}.json"
+            path.write_text(json.dumps(joined))
+            yield f"published: {kind}, one pipeline for each type", path
+
+    def join(self, paths):
+        """One layout of several for other machines each; nothing where they name too many."""
+        cluster = json.loads(pathlib.Path(self.problem[0]).read_text())
+        free = {}
+        for number, node in enumerate(cluster["nodes"]):
+            free.setdefault(node["type"], []).append(number)
+        joined = {"schema": "helix-layout-1", "cluster": self.cluster, "model": self.model,
+                  "node_types": {str(number): node["type"]
+                                 for number, node in enumerate(cluster["nodes"])},
+                  "layers": {}, "links": []}
+        for path in paths:
+            part = json.loads(path.read_text())
+            joined["num_layers"] = part["num_layers"]
+            number = {"source": "source", "sink": "sink"}
+            for node, kind in part["node_types"].items():
+                if node not in part["layers"] or not part["layers"][node]:
+                    continue
+                if not free.get(kind):
+                    return None
+                number[int(node)] = free[kind].pop(0)
+                joined["layers"][str(number[int(node)])] = part["layers"][node]
+            joined["links"] += [[number[a], number[b]] for a, b in part["links"]]
+        return joined
+
+    def others(self):
+        """Name and file of every layout that is not our plan."""
+        yield from self.published()
+        for rule in RULES:
+            report, path = self.plan(rule, "--method", rule, "--judge", "none")
+            if report:
+                yield f"rule: {rule}", path
+        seen = set()
+        for depth in DEPTHS:
+            report, path = self.plan(f"flow {depth}", "--objective", "flow", "--max-depth",
+                                     str(depth), "--budget", "3s")
+            if not report:
+                continue
+            found = round(report["max_flow_tokens_per_s"], 1), round(report["mean_depth"], 2)
+            if found not in seen:
+                seen.add(found)
+                yield f"most flow, {report['mean_depth']:.1f} stages", path
+
+
+def rate(report):
+    return f"{report['decode_tokens_per_s']:.1f}"
+
+
+def run_case(case, budget, goal, first_token_s, details):
+    report, path = case.plan("ours", "--budget", budget)
+    if not report:
+        sys.exit(f"{case.name}: no plan")
+    ours = case.served(path)
+    others = []
+    for name, layout in case.others():
+        served = case.served(layout)
+        if served is None:
+            print(f"{case.name}: {name}: does not run", file=details)
+            continue
+        others.append((served["decode_tokens_per_s"], name))
+        print(f"{case.name}: {name}: {rate(served)} tokens/s, first token "
+              f"{served['ttft_s']['mean']:.2f} s", file=details)
+    best, name = max(others)
+    mine = ours["decode_tokens_per_s"]
+    print(f"{case.name}: ours: {rate(ours)} tokens/s", file=details, flush=True)
+    return [case.name, f"{mine:.1f}", f"{goal}", f"{ours['ttft_s']['mean']:.2f}",
+            f"{first_token_s}", f"{report['mean_depth']:.1f}", report["judged"]["plans"],
+            f"{best:.1f} ({name}, of {len(others)})", f"{mine / best:.2f}",
+            f"{report['seconds']:.0f}"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("helix")
+    parser.add_argument("data")
+    parser.add_argument("--case", action="append", help="CLUSTER:MODEL; all five without it")
+    parser.add_argument("--budget", default="60s")
+    parser.add_argument("--details", type=argparse.FileType("w"), default=sys.stderr)
+    arguments = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for cluster, model, mix, goal, first_token_s in CASES:
+            if arguments.case and f"{cluster}:{model}" not in arguments.case:
+                continue
+            case = Case(arguments.helix, arguments.data, cluster, model, mix, folder)
+            rows.append(run_case(case, arguments.budget, goal, first_token_s, arguments.details))
+    head = ["case", "ours", "aim", "first token s", "aim", "stages", "plans judged",
+            "best of all others", "", "seconds"]
+    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    made = "\n".join(lines)
+    print(made)
+    if arguments.case:
+        return
+    page = DOCS / "planning.md"
+    begin, end = "<!-- delivered -->\n", "<!-- end -->"
+    pattern = re.escape(begin) + "[^<]*" + re.escape(end)
+    text = page.read_text()
+    if not re.search(pattern, text):
+        sys.exit(f"{page}: has no place for 'delivered'")
+    page.write_text(re.sub(pattern, lambda _: begin + made + "\n" + end, text))
+
+
+if __name__ == "__main__":
+    main()
