@@ -26,7 +26,8 @@ base::Status run_plan(const PlanArguments& a) {
     std::atomic<bool> interrupted{false};
     const Interrupt interrupt([&] { interrupted = true; });
     PlanProgressLine line;
-    TRY(const lab::PlanSettings settings, plan_settings(a));
+    TRY(lab::PlanSettings settings, plan_settings(a));
+    settings.options.delivered_bound = true;
     const lab::PlanSession session{
         .source = a.problem,
         .settings = settings,

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "plan/bounds/bounds.h"
 #include "plan/bounds/config_bound.h"
+#include "plan/bounds/delivered_bound.h"
 #include "plan/flow/evaluator.h"
 #include "plan/pack/block_links.h"
 #include "plan/pack/block_pack.h"
@@ -41,6 +42,7 @@ constexpr std::size_t kMostChoices = 10;
 constexpr double kClearly = 1.02;
 // Of all flow: less over a link is a rounding of the split's and no use of the link.
 constexpr double kLinkDust = 1e-4;
+constexpr double kDeliveredBoundShare = 0.05;  // of the time
 
 // In something, by more than people would care to choose by.
 bool clearly_better(const Merits& a, const Merits& b) {
@@ -402,6 +404,28 @@ class Planner {
     std::optional<MilpReport> milp_;
 };
 
+// Nothing where it is not asked for.
+std::optional<DeliveredBound> bound_delivered(const Problem& problem, const spec::CostModel* costs,
+                                              const PlanOptions& options) {
+    if (!options.delivered_bound || costs == nullptr) return std::nullopt;
+    if (options.objective == Objective::flow) return std::nullopt;
+    const auto stop = [&options] {
+        return (options.stop && options.stop()) ||
+               (options.time_used && options.time_used() >= kDeliveredBoundShare);
+    };
+    const DeliveredBound bound =
+        delivered_bound(problem, *costs, {.lengths = options.performance.lengths, .stop = stop});
+    if (!(bound.tokens_per_s > 0)) return std::nullopt;
+    return bound;
+}
+
+base::Result<PlanReport> plan_part(const ClusterSpec& cluster, const ModelSpec& model,
+                                   const PlanOptions& options) {
+    PlanOptions own = options;
+    own.delivered_bound = false;  // a part's says nothing of the whole
+    return plan(cluster, model, own);
+}
+
 }  // namespace
 
 base::Result<PlanReport> plan(const ClusterSpec& cluster, const ModelSpec& model,
@@ -424,22 +448,28 @@ base::Result<PlanReport> plan(const ClusterSpec& cluster, const ModelSpec& model
     const CapacityTable& capacities = options.capacities != nullptr ? *options.capacities : own;
     CHECK(capacities.nodes.size() == cluster.nodes.size());
     const Problem problem{cluster, model, capacities};
+    const std::optional<DeliveredBound> delivered = bound_delivered(problem, costs, options);
     if (options.method == Method::manual) {
         TRY_VOID(check_placement(problem, options.manual));
         std::optional<PerformanceModel> predictor;
         if (costs != nullptr) {
             predictor.emplace(problem, *costs, options.performance);
         }
-        return evaluate_with(problem, options.manual, options.flow,
-                             predictor ? &*predictor : nullptr, {});
+        TRY(PlanReport manual, evaluate_with(problem, options.manual, options.flow,
+                                             predictor ? &*predictor : nullptr, {}));
+        manual.delivered_bound = delivered;
+        return manual;
     }
     std::vector<std::string> warnings = role_warnings(cluster);
-    if (std::optional<PlanReport> apart = plan_apart(problem, costs, options, plan, warnings)) {
+    if (std::optional<PlanReport> apart =
+            plan_apart(problem, costs, options, plan_part, warnings)) {
+        apart->delivered_bound = delivered;
         return std::move(*apart);
     }
     TRY_VOID(check_holdable(problem));
     TRY(PlanReport together, Planner(problem, costs, options).run());
     together.warnings = std::move(warnings);
+    together.delivered_bound = delivered;
     return together;
 }
 

@@ -1,5 +1,6 @@
 #include "plan/report/plan_json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -38,6 +39,16 @@ ordered_json prediction_json(const PlanReport& report) {
             {"tpot_s", seen.tpot_s},
             {"resident_requests", seen.resident},
             {"limited_by", report.limit_text}};
+}
+
+ordered_json delivered_json(const PlanReport& report) {
+    const DeliveredBound& bound = *report.delivered_bound;
+    ordered_json out = {{"tokens_per_s", bound.tokens_per_s},
+                        {"compute_tokens_per_s", bound.compute_tokens_per_s},
+                        {"limited_by", to_string(bound.binds)}};
+    if (report.judged_tokens_per_s > 0)
+        out["gap"] = std::max(0.0, 1 - report.judged_tokens_per_s / bound.tokens_per_s);
+    return out;
 }
 
 ordered_json takeover_json() {
@@ -142,6 +153,7 @@ std::string plan_to_json(const spec::ClusterSpec& cluster, const spec::ModelSpec
         out["judged"] = {{"decode_tokens_per_s", report.judged_tokens_per_s},
                          {"plans", report.judged_plans}};
     }
+    if (report.delivered_bound) out["delivered_bound"] = delivered_json(report);
     out["after_worst_loss"] = {{"machine", loss_json(report.robustness.machine)},
                                {"link", loss_json(report.robustness.link)}};
     out["stall_after_loss"] = stalls_json(report);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plan/bounds/bounds.h"
+#include "plan/bounds/delivered_bound.h"
 #include "plan/flow/flow_graph.h"
 #include "plan/losses/robustness.h"
 #include "plan/losses/stall_bound.h"
@@ -41,6 +42,8 @@ struct PlanReport {
     std::string limit_text;
     double judged_tokens_per_s = 0;  // by PlanOptions::judge; 0 = not judged
     std::int32_t judged_plans = 0;
+    // No placement delivers more decode tokens/s under any schedule, where it was asked for.
+    std::optional<DeliveredBound> delivered_bound;
     // What one user gets who has the cluster alone: means over requests in the simulator of which
     // each has ended before the next one comes.
     struct Alone {

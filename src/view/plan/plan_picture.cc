@@ -220,6 +220,7 @@ class Painter {
                 fmt::format("first token after {}, then one every {}; {} requests at a time\n",
                             spec::format_duration(seen.ttft_s), spec::format_duration(seen.tpot_s),
                             few(seen.resident));
+        if (report_.delivered_bound) draw_delivered_bound(*report_.delivered_bound);
         if (report_.alone) {
             const double tpot_s = report_.alone->tpot_s;
             out_ += fmt::format("one user alone: first token after {}, then {:.3g} tokens/s\n",
@@ -227,6 +228,19 @@ class Painter {
                                 tpot_s > 0 ? 1 / tpot_s : 0.0);
         }
         out_ += painted(TextStyle::warning, wrapped("limited by " + report_.limit_text)) + "\n\n";
+    }
+
+    void draw_delivered_bound(const plan::DeliveredBound& bound) {
+        const double delivered = report_.judged_tokens_per_s > 0
+                                     ? report_.judged_tokens_per_s
+                                     : report_.prediction->decode_tokens_per_s;
+        out_ += wrapped(fmt::format(
+                    "no placement and no schedule delivers more than {} decode tokens/s (gap "
+                    "{:.1f} %; limited by {})",
+                    rate_text(bound.tokens_per_s),
+                    std::max(0.0, 1 - delivered / bound.tokens_per_s) * 100,
+                    plan::to_string(bound.binds))) +
+                "\n";
     }
 
     void draw_memory_and_losses() {
