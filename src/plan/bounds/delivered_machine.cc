@@ -18,8 +18,10 @@ constexpr double kPromptShare = 0.99;
 // Sizes from 0: every one at first, then multiples of what tables are measured in.
 std::vector<std::int32_t> probed_decodes() {
     std::vector<std::int32_t> sizes;
-    for (std::int32_t n = 0; n <= kMostProbedRows; n += n < 128 ? 1 : n < 512 ? 4 : 64) {
+    std::int32_t n = 0;
+    while (n <= kMostProbedRows) {
         sizes.push_back(n);
+        n += n < 128 ? 1 : n < 320 ? 2 : n < 640 ? 5 : n < 1280 ? 10 : n < 3200 ? 20 : 50;
     }
     return sizes;
 }
