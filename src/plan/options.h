@@ -76,7 +76,7 @@ struct PlanOptions {
     std::uint64_t seed = 1;
     std::int64_t iterations = 100'000;             // of the search for flow
     std::int64_t throughput_iterations = 200'000;  // and of the one for throughput
-    bool tight_bound = true;      // false: only the simple bounds, for many small plans
+    bool tight_bound = true;       // false: only the simple bounds, for many small plans
     bool delivered_bound = false;  // asked for (delivered_bound.h); not with Objective::flow
     // A deadline, from whoever has a clock; the best so far is returned. Asked by all threads of
     // the executor. flow_stop ends the search for flow alone, when another objective follows.

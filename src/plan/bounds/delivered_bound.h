@@ -15,7 +15,7 @@
 // request stays on the machines while a row of it is computed, that no prompt is cached, that no
 // batch has more than 8192 rows of decodes or of prompts, and that between the sizes that are
 // probed (delivered_machine.cc) a batch takes no less time than at the lesser of its neighbours.
-// Only the first layers' and not the embedding's and the head's memory is counted. Waiting, links
+// KV memory is counted as if no machine held the embedding or the head. Waiting, links
 // and copies are not: they can only make it less.
 //
 // Say that F tokens/s are delivered, and that the requests whose KV is on the machines have R
