@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Regenerates the tables and pictures of docs/planning.md.
+"""Regenerates the tables of flow in docs/planning.md; bench/delivered.py makes the others.
 
     bench/planning.py HELIX DATA [--only flow,depth,...]
 
@@ -14,7 +14,6 @@ import re
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
@@ -58,15 +57,6 @@ class Runner:
         return self.json(self.command(cluster, model, mix, *more))
 
 
-    def simulate(self, cluster, model, mix, layout, policy):
-        stream = self.data / "replay" / "length_stream_seed0.csv"
-        return self.json([
-            self.helix, "simulate", str(self.data / "clusters" / f"{cluster}.json"),
-            "--model", model, "--profiles", str(self.data / "profiles"), "--machine-mix", mix,
-            "--placement", layout, "--lengths", str(stream), "--offline", "--policy", policy,
-        ])
-
-
 def table(head, rows):
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
     lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
@@ -102,32 +92,7 @@ def depth_table(run):
     return table(["cluster", "most stages", "flow", "mean stages", "KV tokens"], rows)
 
 
-def throughput_table(run):
-    rows = []
-    for cluster, model, mix, published in (
-            ("single24", "llama2-70b", "single24", 252.1),
-            ("distributed24", "llama2-70b", "single24", 98.0),
-            ("highhet42", "llama2-70b", "highhet42", 645.6)):
-        svg = DOCS / "img" / f"plan-{cluster}.svg"
-        svg.parent.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory() as folder:
-            layout = str(pathlib.Path(folder) / "plan.json")
-            out = run.plan(cluster, model, mix, "--budget", "60s", "--svg", str(svg),
-                           "--output", layout)
-            seen = {policy: run.simulate(cluster, model, mix, layout, policy)
-                    for policy in ("reference", "helix")}
-        reference = seen["reference"]
-        rows.append([cluster, published, f"{reference['decode_tokens_per_s']:.1f}",
-                     f"{reference['decode_tokens_per_s'] / published:.2f}x",
-                     f"{reference['ttft_s']['mean']:.2f} / {reference['tpot_s']['mean']:.2f}",
-                     reference["rejected"], f"{seen['helix']['decode_tokens_per_s']:.1f}",
-                     f"{out['mean_depth']:.1f}", f"{out['max_flow_tokens_per_s']:.0f}",
-                     f"{out['seconds']:.0f}"])
-    return table(["cluster", "published", "ours, published policy", "", "TTFT / TPOT s",
-                  "rejected", "ours, our policy", "stages", "flow", "seconds"], rows)
-
-
-SECTIONS = {"flow": flow_table, "depth": depth_table, "throughput": throughput_table}
+SECTIONS = {"flow": flow_table, "depth": depth_table}
 
 
 def main():
