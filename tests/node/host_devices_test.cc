@@ -136,6 +136,7 @@ TEST_F(HostDevices, WhatIsAskedWhileADeviceIsLostGoesOnElsewhereAndTheDeviceCome
     path_ = synthetic();
     const core::Request request = drawn(7, 150);
     const std::vector<spec::Token> tokens = right(request);
+    ASSERT_EQ(tokens.size(), 150U);
     const auto processor = backend_of_;
     backend_of_ = [&](std::int32_t i) { return i == 1 ? vulkan_->provider() : processor(i); };
     LostSubmissions submissions;
@@ -158,9 +159,10 @@ TEST_F(HostDevices, WhatIsAskedWhileADeviceIsLostGoesOnElsewhereAndTheDeviceCome
     workers_[0].reset();
     workers_[2].reset();  // now there is no other
     const auto again = std::make_shared<RecordingSink>();
-    server_->submit(request, again);
+    server_->submit(drawn(7, 30), again);  // few: a device of software takes long for each
     ASSERT_TRUE(again->wait_done(60));
-    EXPECT_EQ(again->tokens_, tokens) << again->error_ << again->rejection_;
+    const std::vector<spec::Token> first(tokens.begin(), tokens.begin() + 30);
+    EXPECT_EQ(again->tokens_, first) << again->error_ << again->rejection_;
     EXPECT_TRUE(is_in_force(*worker("b")));
     EXPECT_EQ(submissions.lost(), 2);
 }
