@@ -1,5 +1,6 @@
 #include "engine/host/thread_pool.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -40,6 +41,28 @@ TEST(ThreadPool, ManyShortJobsInARowLoseNothing) {
         for (const std::int64_t cell : cells) sum += cell;
     }
     EXPECT_EQ(sum, 3000LL * 28 + 8LL * 3000 * 2999 / 2);
+}
+
+TEST(ThreadPool, PiecesOfARangeHoldEveryIndexOnceAndOnlyTheLastIsShorter) {
+    for (const int threads : {1, 3}) {
+        ThreadPool pool(threads);
+        for (const std::int64_t most : {1, 4, 7}) {
+            for (const std::int64_t count : {0, 1, 3, 4, 5, 28, 99}) {
+                std::vector<int> runs(static_cast<std::size_t>(count), 0);
+                std::atomic<std::int64_t> pieces{0};
+                std::atomic<bool> bad_piece{false};
+                pool.run_pieces(count, most, [&](std::int64_t begin, std::int64_t end) {
+                    pieces.fetch_add(1);
+                    if (begin % most != 0 || end != std::min(begin + most, count)) bad_piece = true;
+                    for (std::int64_t i = begin; i < end; ++i) ++runs[static_cast<std::size_t>(i)];
+                });
+                EXPECT_EQ(runs, std::vector<int>(runs.size(), 1))
+                    << count << " by " << most << ", " << threads << " threads";
+                EXPECT_EQ(pieces.load(), (count + most - 1) / most);
+                EXPECT_FALSE(bad_piece);
+            }
+        }
+    }
 }
 
 // rank r has the threads t with t * ranks / threads == r.

@@ -16,11 +16,10 @@ void CpuDevice::copy_rows(const ops::CopyRows& op) {
     for (const ops::RowRange& range : op.ranges) {
         const float* from = data_of(op.from) + range.from * op.width;
         float* to = data_of(op.to) + range.to * op.width;
-        const std::int64_t floats = range.count * op.width;
-        pool_.run((floats + kCopiedFloats - 1) / kCopiedFloats, [&](std::int64_t piece, int) {
-            const std::int64_t first = piece * kCopiedFloats;
-            std::copy_n(from + first, std::min(kCopiedFloats, floats - first), to + first);
-        });
+        pool_.run_pieces(range.count * op.width, kCopiedFloats,
+                         [&](std::int64_t begin, std::int64_t end) {
+                             std::copy(from + begin, from + end, to + begin);
+                         });
     }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <thread>
@@ -49,6 +50,15 @@ class ThreadPool {
                 (*static_cast<std::remove_reference_t<Task>*>(context))(i, thread);
             },
             const_cast<void*>(static_cast<const void*>(&task)));
+    }
+
+    // Calls task(begin, end) once for every piece of [0, count); a piece has `most` indices, and
+    // the last one what is left.
+    template <typename Task>
+    void run_pieces(std::int64_t count, std::int64_t most, Task&& task) {
+        run((count + most - 1) / most, [&](std::int64_t piece, int /*thread*/) {
+            task(piece * most, std::min(count, (piece + 1) * most));
+        });
     }
 
     // As run(), but by the caller alone: for work so small that waking the others would take

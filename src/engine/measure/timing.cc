@@ -29,7 +29,7 @@ base::Result<Timing> time_calls(double budget_s,
                                 const std::function<base::Status(std::int64_t n)>& calls) {
     TRY_VOID(calls(1));
     const auto warm = TimingClock::now();
-    auto before = TimingClock::now();
+    auto before = warm;
     TRY_VOID(calls(1));
     const double once_s = std::max(seconds_from(before), 1e-7);
     const auto n = static_cast<std::int64_t>(

@@ -297,10 +297,8 @@ bool ModelRunner::is_pooled_so_far(const core::BatchChunk& chunk) const {
 
 template <typename Make>
 void ModelRunner::make_rows(std::int64_t rows, const Make& make) {
-    const std::int64_t tasks = (rows + kMadeRows - 1) / kMadeRows;
-    device_->host_threads().run(tasks, [&](std::int64_t task, int /*thread*/) {
-        const std::int64_t end = std::min(rows, (task + 1) * kMadeRows);
-        for (std::int64_t row = task * kMadeRows; row < end; ++row) make(row);
+    device_->host_threads().run_pieces(rows, kMadeRows, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row) make(row);
     });
 }
 

@@ -31,10 +31,8 @@ void copy_bytes(std::span<const std::byte> from, std::byte* to, ThreadPool* thre
         std::copy(from.begin(), from.end(), to);
         return;
     }
-    const std::int64_t bytes = std::ssize(from);
-    threads->run((bytes + kCopiedBytes - 1) / kCopiedBytes, [&](std::int64_t task, int /*thread*/) {
-        const std::int64_t at = task * kCopiedBytes;
-        std::memcpy(to + at, from.data() + at, base::size_of(std::min(kCopiedBytes, bytes - at)));
+    threads->run_pieces(std::ssize(from), kCopiedBytes, [&](std::int64_t begin, std::int64_t end) {
+        std::copy(from.data() + begin, from.data() + end, to + begin);
     });
 }
 
