@@ -394,17 +394,13 @@ void provide_nodes(const ServeArguments& a, const std::string& http_host, std::u
         node_provider(a.scale, fmt::format("{}:{}", join, port), scaled_worker(a)));
 }
 
-base::Status hold_port(net::HttpServerOptions& options) {
-    TRY(net::HeldPort held, net::HeldPort::hold(options.address, options.port));
-    options.held = std::make_shared<net::HeldPort>(std::move(held));
-    return base::Ok{};
-}
-
 // The port is taken before the model is read and the cluster's port is opened, which may be any
 // that is free. Where several may lead, one that waits leaves it to the one that serves.
 base::Result<api::ApiOptions> options_and_port(const ServeArguments& a, const HostPort& http) {
     TRY(api::ApiOptions options, api_options(a.http, http));
-    if (a.leader.url.empty()) TRY_VOID(hold_port(options.http));
+    if (a.leader.url.empty()) {
+        TRY(options.http.held, net::HeldPort::hold(options.http.address, options.http.port));
+    }
     return options;
 }
 
@@ -455,8 +451,11 @@ base::Status serve(const ServeArguments& a) {
     TRY(const Led led, lead(a.leader, a.http.listen));
     if (led.stopped) return base::Ok{};
     options.term = led.term;
-    if (!with_pages.http.held) TRY_VOID(hold_port(with_pages.http));
-    const JoinFacts joining = join_facts(a, http, options, *with_pages.http.held);
+    net::HttpServerOptions& listened = with_pages.http;
+    if (!listened.held) {
+        TRY(listened.held, net::HeldPort::hold(listened.address, listened.port));
+    }
+    const JoinFacts joining = join_facts(a, http, options, *listened.held);
     TRY(const State state, take_state(a.state, led.term));
     if (state.stopped) return base::Ok{};
     if (!state.place.postgres.empty()) options.term = state.place.term;

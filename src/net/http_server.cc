@@ -255,8 +255,7 @@ base::Result<std::unique_ptr<HttpServer>> HttpServer::listen(HttpServerOptions o
     }
     std::shared_ptr<HeldPort> held = o.held;
     if (!held) {
-        TRY(HeldPort now, HeldPort::hold(o.address, o.port));
-        held = std::make_shared<HeldPort>(std::move(now));
+        TRY(held, HeldPort::hold(o.address, o.port));
     }
     impl->port = held->port();
     error_code ec;

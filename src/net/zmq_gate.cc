@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "net/bound_socket.h"
 
 namespace helix::net {
 
@@ -80,23 +81,13 @@ std::string describe(const sockaddr_storage& address, socklen_t size) {
     return fmt::format("{}:{}", host, port);
 }
 
-// Makes a socket that listens on this address; -1 on failure, with errno set.
-int listen_on(const addrinfo& address) {
-    int fd = ::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) return -1;
-    const int yes = 1;
-    const int no = 0;
-    ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (address.ai_family == AF_INET6) {
-        ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-    }
-    if (::bind(fd, address.ai_addr, address.ai_addrlen) == 0 && ::listen(fd, SOMAXCONN) == 0) {
-        return fd;
-    }
+// Makes a socket that listens on this address.
+Result<int> listen_on(const addrinfo& address) {
+    TRY(int fd, bound_socket(address.ai_addr, address.ai_addrlen));
+    if (::listen(fd, SOMAXCONN) == 0) return fd;
     const int error = errno;
     close_fd(fd);
-    errno = error;
-    return -1;
+    return Error{Errc::io, std::strerror(error)};
 }
 
 // A connection to libzmq, coming from this number's address; it may not be complete yet.
@@ -175,17 +166,21 @@ Status ZmqGate::listen(const std::string& endpoint) {
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
     addrinfo* found = nullptr;
+    Result<int> made = Error{};
     // To listen on every address, the one of IPv6 takes IPv4 along where there is IPv6.
     for (const char* name : {host == "*" ? "::" : host.c_str(), host == "*" ? "0.0.0.0" : ""}) {
-        if (*name == '\0' || listener_ >= 0) continue;
+        if (*name == '\0' || made.ok()) continue;
         const int error = ::getaddrinfo(name, port.c_str(), &hints, &found);
         if (error != 0) {
             return Error{Errc::io, fmt::format("listen on {}: {}", endpoint, gai_strerror(error))};
         }
-        listener_ = listen_on(*found);
+        made = listen_on(*found);
         ::freeaddrinfo(found);
     }
-    if (listener_ < 0) return failed("listen on " + endpoint);
+    if (!made.ok()) {
+        return Error{Errc::io, fmt::format("listen on {}: {}", endpoint, made.error().message)};
+    }
+    listener_ = *made;
     sockaddr_storage bound = {};
     socklen_t size = sizeof bound;
     ::getsockname(listener_, reinterpret_cast<sockaddr*>(&bound), &size);

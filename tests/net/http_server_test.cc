@@ -633,19 +633,19 @@ TEST(HttpServer, ListeningOnATakenOrWrongAddressIsAnErrorThatNamesIt) {
     EXPECT_FALSE(HttpServer::listen(options).ok());
 }
 
-TEST(HttpServer, APortThatIsHeldIsNobodyElsesAndAnswersNobodyBeforeTheServerListens) {
+TEST(HttpServer, APortThatIsHeldIsNoFreeOneAndAnswersNobodyBeforeTheServerListens) {
     auto held = HeldPort::hold("127.0.0.1", 0);
     ASSERT_TRUE(held.ok()) << held.error().message;
-    const std::uint16_t port = held->port();
+    const std::uint16_t port = (*held)->port();
     EXPECT_GT(port, 0);
     EXPECT_FALSE(TestClient(port).connected());
     for (int other = 0; other < 100; ++other) {
         const auto any = HeldPort::hold("127.0.0.1", 0);
         ASSERT_TRUE(any.ok());
-        EXPECT_NE(any->port(), port);
+        EXPECT_NE((*any)->port(), port);
     }
     HttpServerOptions options;
-    options.held = std::make_shared<HeldPort>(std::move(held).value());
+    options.held = *held;
     auto server = HttpServer::listen(options);
     ASSERT_TRUE(server.ok()) << server.error().message;
     EXPECT_EQ((*server)->port(), port);
@@ -653,6 +653,21 @@ TEST(HttpServer, APortThatIsHeldIsNobodyElsesAndAnswersNobodyBeforeTheServerList
     TestClient client(port);
     client.request("GET", "/");
     EXPECT_EQ(client.read_response().status, 200);
+}
+
+TEST(HttpServer, TwoThatNameOnePortMayHoldItAndTheSecondThatWouldListenIsTold) {
+    const auto one = HeldPort::hold("127.0.0.1", 0);
+    ASSERT_TRUE(one.ok()) << one.error().message;
+    const auto other = HeldPort::hold("127.0.0.1", (*one)->port());
+    ASSERT_TRUE(other.ok()) << other.error().message;
+    HttpServerOptions options;
+    options.held = *other;
+    const auto first = HttpServer::listen(options);
+    ASSERT_TRUE(first.ok()) << first.error().message;
+    options.held = *one;
+    const auto second = HttpServer::listen(options);
+    ASSERT_FALSE(second.ok());
+    EXPECT_NE(second.error().message.find(std::to_string((*one)->port())), std::string::npos);
 }
 
 }  // namespace

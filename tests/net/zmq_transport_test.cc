@@ -99,6 +99,14 @@ TEST(ZmqTransport, CarriesAHeaderAndARawFrameBothWays) {
     EXPECT_TRUE(answer->payload.bytes.empty());
 }
 
+TEST(ZmqTransport, ListeningOnATakenEndpointIsAnErrorThatNamesItAndSaysWhy) {
+    const Pair pair;
+    const auto other = take(RouterSocket::create(pair.context, std::nullopt, "other", {}));
+    const auto bound = other->bind(pair.endpoint);
+    ASSERT_FALSE(bound.ok());
+    EXPECT_EQ(bound.error().message, "listen on " + pair.endpoint + ": Address already in use");
+}
+
 TEST(ZmqTransport, AClosedConnectionIsNamedAtOnce) {
     Pair pair;
     auto dealer = pair.connect();
