@@ -27,7 +27,8 @@ base::Status run_plan(const PlanArguments& a) {
     const Interrupt interrupt([&] { interrupted = true; });
     PlanProgressLine line;
     TRY(lab::PlanSettings settings, plan_settings(a));
-    settings.options.delivered_bound = true;
+    // Of many plans the time is for other things.
+    settings.options.delivered_bound = a.advise == 0 && a.current.empty() && a.changes.empty();
     const lab::PlanSession session{
         .source = a.problem,
         .settings = settings,
