@@ -132,10 +132,8 @@ class PerformanceModel {
     std::unique_ptr<Impl> impl_;
 };
 
-// The models of the default objective, ours first. A placement tuned to one batching policy alone
-// can be poor under another (single24 70B: tuned to ours 516 tokens/s under ours and 227 under the
-// published one; to the published one 415 and 339; to both 438 and 326), so that searches maximise
-// the geometric mean of both predictions.
+// The models of both kinds of batching, ours first, for what is to be good under either: a
+// placement tuned to one alone can be poor under the other.
 std::vector<PerformanceModel> robust_models(const Problem& problem, const spec::CostModel& costs,
                                             const PerformanceOptions& options = {});
 

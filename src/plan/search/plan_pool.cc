@@ -50,19 +50,15 @@ void PlanPool::glance(std::size_t most) {
     judge(chosen, Look::glance);
 }
 
-void PlanPool::look_longer(Look look, std::size_t most, double least_of_best) {
+void PlanPool::look_longer(Look look, std::size_t most, double least_glance) {
     const Look before = one_shorter(look);
     const std::size_t end = count(before);
-    // A glance is compared with the best one's glance, which may have had a full look since.
-    double best = 0;
-    for (const KnownPlan& plan : plans_) {
-        best = std::max(
-            best, look == Look::full ? plan.glance : plans_.front().candidate.judgement.merit);
-    }
+    double best_glance = 0;  // of all, also of those that had a longer look since
+    for (const KnownPlan& plan : plans_) best_glance = std::max(best_glance, plan.glance);
     std::vector<std::size_t> chosen;
     for (std::size_t i = count(look); i < end && chosen.size() < most; ++i) {
-        const double merit = plans_[i].candidate.judgement.merit;
-        if (merit > 0 && merit >= least_of_best * best) chosen.push_back(i);
+        const bool runs = plans_[i].candidate.judgement.merit > 0;
+        if (runs && plans_[i].glance >= least_glance * best_glance) chosen.push_back(i);
     }
     judge(chosen, look);
 }

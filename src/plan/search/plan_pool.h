@@ -35,8 +35,8 @@ class PlanPool {
     // Glances at most so many of those that nobody has looked at; after sort().
     void glance(std::size_t most);
     // Looks longer at most so many of those whose last look was the one before, the best first, if
-    // they are at least this good beside the best of them; after sort().
-    void look_longer(Look look, std::size_t most, double least_of_best = 0);
+    // their glance was at least this good beside the best of all glances; after sort().
+    void look_longer(Look look, std::size_t most, double least_glance = 0);
 
     bool empty() const { return plans_.empty(); }
     std::vector<KnownPlan>& plans() { return plans_; }

@@ -51,8 +51,7 @@ struct ThroughputStart {
 
 struct ThroughputOptions {
     ThroughputObjective objective = ThroughputObjective::throughput;
-    // What predicts; with several the geometric mean of their figures counts. At least one; by
-    // default those of robust_models().
+    // What predicts; with several the geometric mean of their figures counts. At least one.
     std::vector<const PerformanceModel*> models;
     FlowOptions flow;
     double max_depth = 0;   // mean stages of a request; 0 = any
