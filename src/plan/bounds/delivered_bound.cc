@@ -18,9 +18,9 @@ namespace {
 
 using base::at;
 
-constexpr double kRoundings = 1e-9;        // of all terms, more than they can be wrong by
-constexpr double kSureMargin = 0.7;        // of the margin that the program promises
-constexpr std::int32_t kMostRounds = 200;  // of column generation
+constexpr double kRoundings = 1e-9;             // of all terms, more than they can be wrong by
+constexpr double kSureMargin = 0.7;             // of the margin that the program promises
+constexpr std::int32_t kMostPriceRounds = 200;  // of column generation
 constexpr std::int32_t kMostIntervals = 200;
 constexpr std::size_t kMostPrices = 48;
 constexpr std::size_t kMostColumns = 600;
@@ -179,7 +179,7 @@ class PriceSearch {
                            columns_.begin() + static_cast<std::ptrdiff_t>(kMostColumns / 2));
         }
         for (const Configuration& column : columns_) add_column(lp, column, flow, held_tokens);
-        for (std::int32_t round = 0; round < kMostRounds; ++round) {
+        for (std::int32_t round = 0; round < kMostPriceRounds; ++round) {
             if (stopped() || !lp.solve()) return std::nullopt;
             const double reached = lp.objective();
             if (reached >= 1 - kRoundings) return std::nullopt;
