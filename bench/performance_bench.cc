@@ -193,14 +193,14 @@ void rank(const std::string& name, const Problem& problem, int n, double seconds
 }
 
 void search(const std::string& name, const Problem& problem, double seconds, std::uint64_t seed) {
-    const auto start = Clock::now();
+    const auto began = Clock::now();
     const auto elapsed = [&] {
-        return std::chrono::duration<double>(Clock::now() - start).count();
+        return std::chrono::duration<double>(Clock::now() - began).count();
     };
-    const std::vector<plan::PerformanceModel> models = plan::robust_models(
-        {problem.cluster, problem.tables.model(), problem.capacities}, problem.tables);
+    const plan::PerformanceModel model(
+        {problem.cluster, problem.tables.model(), problem.capacities}, problem.tables, {});
     plan::ThroughputOptions options;
-    for (const plan::PerformanceModel& model : models) options.models.push_back(&model);
+    options.models.push_back(&model);
     options.seed = seed;
     options.iterations = 1'000'000'000;
     options.stop = [&] { return elapsed() > seconds; };

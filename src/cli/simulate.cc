@@ -17,6 +17,7 @@
 #include "lab/problem/problem.h"
 #include "lab/simulation/simulation.h"
 #include "lab/simulation/simulation_setup.h"
+#include "plan/predict/performance.h"
 #include "spec/placement_file.h"
 #include "spec/units.h"
 #include "spec/word_choice.h"
@@ -104,7 +105,7 @@ base::Result<lab::Simulated> simulate_helix(const SimulateArguments& a,
         TRY(layout, plan_for_simulation(a.problem, problem, a.plan_budget));
     } else {
         TRY(layout, lab::read_simulated_layout(a.placement, problem));
-        const auto added = lab::add_flows(problem, layout, true);
+        const auto added = lab::add_flows(problem, layout, plan::Batching::helix, true);
         if (!added.ok()) return base::invalid(a.placement + ": " + added.error().message);
     }
     SimulationLines lines;

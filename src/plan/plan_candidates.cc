@@ -33,9 +33,7 @@ class Rules {
             add(petals_placement(problem_.capacities, n_layers, order_), Method::petals);
         }
         if (wanted(Method::swarm)) add_swarm();
-        if (wanted(Method::separate)) {
-            TRY_VOID(add_pipelines(separate_placement(problem_), Method::separate));
-        }
+        if (wanted(Method::separate)) TRY_VOID(add_separate());
         if (wanted(Method::separate_plus)) {
             TRY_VOID(add_pipelines(separate_plus_placement(problem_), Method::separate_plus));
         }
@@ -43,9 +41,9 @@ class Rules {
     }
 
   private:
-    bool all() const {
-        return options_.method == Method::automatic || options_.method == Method::search ||
-               options_.method == Method::milp;
+    bool all() const { return searches() || options_.method == Method::milp; }
+    bool searches() const {
+        return options_.method == Method::automatic || options_.method == Method::search;
     }
     bool wanted(Method method) const { return options_.method == method || all(); }
 
@@ -74,6 +72,20 @@ class Rules {
         candidate.notes = std::move(made->notes);
         found_.push_back(std::move(candidate));
         return base::Ok{};
+    }
+
+    // A search also starts from fewer pipelines of each type: of more machines each, which leaves
+    // more memory for KV.
+    base::Status add_separate() {
+        auto made = separate_placement(problem_);
+        const std::size_t usual = made.ok() ? made->pipelines.size() : 0;
+        TRY_VOID(add_pipelines(std::move(made), Method::separate));
+        if (!searches()) return base::Ok{};
+        for (std::size_t most = 1;; most *= 2) {
+            auto longer = separate_placement(problem_, most);
+            if (!longer.ok() || longer->pipelines.size() >= usual) return base::Ok{};
+            TRY_VOID(add_pipelines(std::move(longer), Method::separate));
+        }
     }
 
     Problem problem_;

@@ -106,6 +106,20 @@ TEST(Separate, SaysWhichTypesCannotHoldTheModel) {
               "but not in equal parts");
 }
 
+TEST(Separate, MakesLongerPipelinesWhereFewerAreAskedFor) {
+    const auto problem =
+        problem_of({{"a", 40, 4}, {"a", 40, 4}, {"a", 40, 4}, {"b", 30, 2}, {"b", 30, 2}}, 4);
+    const Problem asked{problem.cluster, problem.model, problem.capacities};
+    const auto most = separate_placement(asked);
+    const auto one = separate_placement(asked, 1);
+    ASSERT_TRUE(most.ok() && one.ok());
+    ASSERT_EQ(most->pipelines.size(), 4U);  // three of type a, one of type b
+    ASSERT_EQ(one->pipelines.size(), 2U);
+    EXPECT_EQ(one->pipelines[0].nodes.size(), 3U);
+    EXPECT_EQ(one->placement.layers[2], (spec::LayerRange{2, 4}));
+    EXPECT_EQ(separate_placement(asked, 3)->placement.layers, most->placement.layers);
+}
+
 TEST(SeparatePlus, FormsMixedPipelinesFromWhatIsLeft) {
     // Type a fills a pipeline; b and c only together.
     const auto problem = problem_of({{"a", 40, 4}, {"b", 90, 3}, {"c", 30, 1}, {"a", 40, 4}}, 4);

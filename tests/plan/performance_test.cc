@@ -142,19 +142,6 @@ TEST(PerformanceModel, AnOfferedLoadBelowSaturationIsServedWithLessWaiting) {
     }
 }
 
-TEST(PerformanceModel, RobustModelsAreOursAndThePublishedOne) {
-    const TwoStages two;
-    const FlatCosts costs(0.01, 1e-4);
-    const auto models = robust_models({two.cluster, two.model, two.capacities}, costs,
-                                      {.lengths = fixed_lengths(100, 100), .expected_output = 100});
-    ASSERT_EQ(models.size(), 2U);
-    for (std::size_t k = 0; k < 2; ++k) {
-        EXPECT_EQ(models[k].options().batching, kBoth[k]);
-        EXPECT_EQ(models[k].predict(two.layers, two.flows).decode_tokens_per_s,
-                  two.predict(with(kBoth[k])).decode_tokens_per_s);
-    }
-}
-
 TEST(PerformanceModel, FlowsThatEndWithinTheModelAreBroken) {
     TwoStages two;
     two.flows.pop_back();

@@ -35,7 +35,7 @@ std::optional<double> CostFit::fixed_s() const {
 
 std::optional<double> CostFit::at(double rows) const {
     if (weight_ <= 0 || rows * rows > 4 * sum_rows_rows_ / weight_) return std::nullopt;
-    if (const auto known = fit()) return known->fixed_s + known->per_row_s * rows;
+    if (const auto known = fit()) return known->at(rows);
     const double mean_rows = sum_rows_ / weight_;
     if (std::abs(rows - mean_rows) > kAlikeSizes * mean_rows) return std::nullopt;
     return mean_s();

@@ -9,6 +9,7 @@ namespace helix::core {
 struct CostLine {
     double fixed_s = 0;
     double per_row_s = 0;
+    double at(double rows) const { return fixed_s + per_row_s * rows; }
 };
 
 // CostFit is a line fitted to recent measurements by least squares; older points weigh less with

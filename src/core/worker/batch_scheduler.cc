@@ -153,7 +153,7 @@ double prompts_part_s(const BatchCosts& costs, double decode_rows, double prefil
                       double took_s) {
     if (prefill_rows <= 0) return 0;
     const auto line = decode_rows > 0 ? costs.decodes().line() : std::nullopt;
-    const double decodes_s = line ? line->fixed_s + line->per_row_s * decode_rows : 0;
+    const double decodes_s = line ? line->at(decode_rows) : 0;
     return std::max(0.0, took_s - decodes_s);
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "plan/flow/flow_graph.h"
+#include "plan/predict/performance.h"
 #include "plan/problem/problem.h"
 #include "plan/problem/roles.h"
 #include "plan/search/throughput_search.h"
@@ -62,16 +63,15 @@ base::Status match_types(const std::string& path, const spec::ClusterSpec& clust
     return base::Ok{};
 }
 
-// How the planner would split requests over a placement.
+// How the planner would split requests over a placement that is served under this policy.
 std::vector<spec::LinkFlow> planned_split(const Problem& problem, const spec::Placement& placement,
-                                          const plan::FlowOptions& flow) {
-    const std::vector<plan::PerformanceModel> models =
-        plan::robust_models({problem.cluster, problem.model, problem.capacities}, problem.costs());
+                                          const plan::FlowOptions& flow, plan::Batching batching) {
+    const plan::Problem planned{problem.cluster, problem.model, problem.capacities};
+    const plan::PerformanceModel model(planned, problem.costs(), {.batching = batching});
     plan::ThroughputOptions options;
-    for (const plan::PerformanceModel& model : models) options.models.push_back(&model);
+    options.models.push_back(&model);
     options.flow = flow;
-    auto split = plan::split_placement({problem.cluster, problem.model, problem.capacities},
-                                       placement, options);
+    auto split = plan::split_placement(planned, placement, options);
     return split ? std::move(split->flows) : std::vector<spec::LinkFlow>{};
 }
 
@@ -83,7 +83,8 @@ base::Result<bool> is_replay(const std::string& path) {
 
 }  // namespace
 
-base::Status add_flows(const Problem& problem, spec::PlacementFile& file, bool needed) {
+base::Status add_flows(const Problem& problem, spec::PlacementFile& file, plan::Batching batching,
+                       bool needed) {
     const auto fits =
         plan::check_placement({problem.cluster, problem.model, problem.capacities}, file.placement);
     if (!fits.ok()) {
@@ -99,7 +100,7 @@ base::Status add_flows(const Problem& problem, spec::PlacementFile& file, bool n
     // Of groups that are kept apart (roles) no split is searched for: it would mix them.
     const bool apart = plan::keeps_roles(problem.cluster, problem.model, file.placement);
     if (file.flows.empty() && file.links.empty() && !apart) {
-        file.flows = planned_split(problem, file.placement, options);
+        file.flows = planned_split(problem, file.placement, options, batching);
     }
     if (file.flows.empty()) file.flows = flow.links;
     if (needed && file.flows.empty()) {
@@ -181,7 +182,8 @@ base::Result<sim::ReferenceSetup> reference_setup_from(const std::string& path,
 base::Result<sim::ReferenceSetup> reference_setup_from(spec::PlacementFile file,
                                                        const Problem& problem,
                                                        const ReferenceLayout& layout) {
-    TRY_VOID(add_flows(problem, file, layout.scheduler == sim::ReferenceScheduler::max_flow));
+    TRY_VOID(add_flows(problem, file, plan::Batching::reference,
+                       layout.scheduler == sim::ReferenceScheduler::max_flow));
     TRY(sim::ReferenceSetup setup,
         sim::reference_setup(problem.cluster, *problem.tables, file.placement, file.links,
                              file.flows, layout.beyond_tables));

@@ -4,6 +4,7 @@
 
 #include "base/result.h"
 #include "lab/problem/problem.h"
+#include "plan/predict/performance.h"
 #include "sim/published/reference_setup.h"
 #include "sim/published/reference_world.h"
 #include "sim/throughput/helix_run.h"
@@ -21,9 +22,11 @@ base::Result<spec::PlacementFile> read_simulated_layout(const std::string& path,
                                                         const Problem& problem);
 
 // Fills in the flow that the scheduler follows, where the file has none: a maximum flow over its
-// links, as published layouts have them; or, for a file that has only layers, the planner's split.
-// Without needed, a layout that the tables do not cover is left as it is.
-base::Status add_flows(const Problem& problem, spec::PlacementFile& file, bool needed);
+// links, as published layouts have them; or, for a file that has only layers, the planner's split
+// for what is served under this batching. Without needed, a layout that the tables do not cover is
+// left as it is.
+base::Status add_flows(const Problem& problem, spec::PlacementFile& file, plan::Batching batching,
+                       bool needed);
 
 // Adds the links that the plan does not use, without flow, for schedulers that go beyond it: the
 // file's, or all of the cluster's between machines that hold layers where it lists none.

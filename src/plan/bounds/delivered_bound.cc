@@ -53,7 +53,9 @@ class Proof {
     double margin(double held_tokens) const {
         double needed = paid_ + kv_ * n_layers_ * held_tokens;
         double earned = held_ * held_tokens;
-        for (std::size_t k = 0; k < kinds_->size(); ++k) earned += most_earned(k, held_tokens);
+        for (std::size_t k = 0; k < kinds_->size(); ++k) {
+            earned += best_layers(k, held_tokens).earned * (*kinds_)[k].count;
+        }
         return needed * (1 - kRoundings) - earned * (1 + kRoundings);
     }
 
@@ -75,17 +77,23 @@ class Proof {
         return from;
     }
 
-  private:
-    double most_earned(std::size_t k, double held_tokens) const {
+    // With how many layers a machine of the kind earns most, and how much.
+    struct Best {
+        std::int32_t layers = 0;
+        double earned = 0;
+    };
+    Best best_layers(std::size_t k, double held_tokens) const {
         const MachineKind& kind = (*kinds_)[k];
-        double most = 0;
+        Best best;
         for (std::int32_t j = 1; j <= kind.most(); ++j) {
             const double memory = kv_ * j * std::min(kind.kv_tokens[at(j)], held_tokens);
-            most = std::max(most, earned_[k][at(j)] + memory);
+            const double earned = earned_[k][at(j)] + memory;
+            if (earned > best.earned) best = {j, earned};
         }
-        return most * kind.count;
+        return best;
     }
 
+  private:
     const std::vector<MachineKind>* kinds_;
     double n_layers_;
     double kv_;
@@ -139,19 +147,17 @@ class PriceSearch {
             }
             if (reached < proven + most_held_ * kLeastStep) {
                 const double tried = std::max(proven, most_held_ * kLeastStep);
-                const auto prices = search(flow, tried);
+                auto proof = search(flow, tried);
                 const auto fails = [&] {
                     hardest_ = tried;
                     return false;
                 };
-                if (!prices) return fails();
-                const Proof proof(kinds_, needs_, *prices, flow);
-                if (!(proof.margin(proven) > 0)) return fails();
-                reached = std::max(reached, proof.proven_up_to(proven, stops_));
+                if (!proof || !(proof->margin(proven) > 0)) return fails();
+                reached = std::max(reached, proof->proven_up_to(proven, stops_));
                 if (reached < std::min(proven + most_held_ * kLeastStep, most_held_)) {
                     return fails();
                 }
-                proofs.push_back(proof);
+                proofs.push_back(*std::move(proof));
             }
             proven = reached;
             if (proven >= most_held_) return true;
@@ -168,7 +174,7 @@ class PriceSearch {
     }
 
     // Prices that break the inequality for this flow and, if given, this R.
-    std::optional<DeliveredPrices> search(double flow, std::optional<double> held_tokens) {
+    std::optional<Proof> search(double flow, std::optional<double> held_tokens) {
         GrowingLp lp(limits());
         std::vector<GrowingLp::Term> all;
         for (std::int32_t row = 0; row <= prompt_row(); ++row) all.push_back({row, 1});
@@ -184,15 +190,15 @@ class PriceSearch {
             const double reached = lp.objective();
             if (reached >= 1 - kRoundings) return std::nullopt;
             const std::vector<double> solved = lp.prices();
-            DeliveredPrices prices = unscaled(solved, held_tokens);
-            const double margin =
-                Proof(kinds_, needs_, prices, flow).margin(held_tokens.value_or(0));
+            const DeliveredPrices prices = unscaled(solved, held_tokens);
+            Proof proof(kinds_, needs_, prices, flow);
+            const double margin = proof.margin(held_tokens.value_or(0));
             if (margin > kSureMargin * (1 - reached)) {
                 if (held_tokens) keep(prices);
-                return prices;
+                return proof;
             }
-            if (!add_columns(lp, prices, solved, flow, held_tokens)) {
-                if (margin > 0) return prices;
+            if (!add_columns(lp, proof, prices, solved, flow, held_tokens)) {
+                if (margin > 0) return proof;
                 return std::nullopt;
             }
         }
@@ -243,22 +249,14 @@ class PriceSearch {
     }
 
     // Of each kind the configuration that earns most, where that is more than the program knows.
-    bool add_columns(GrowingLp& lp, const DeliveredPrices& prices,
+    bool add_columns(GrowingLp& lp, const Proof& proof, const DeliveredPrices& prices,
                      const std::vector<double>& solved, double flow,
                      std::optional<double> held_tokens) {
         bool news = false;
         for (std::size_t k = 0; k < kinds_.size(); ++k) {
+            const auto [layers, earned] = proof.best_layers(k, held_tokens.value_or(0));
+            if (earned <= solved[at(kind_row(k))] + 1e-10) continue;
             const MachineEarnings earnings(kinds_[k], needs_, prices, flow);
-            double most = 0;
-            std::int32_t layers = 0;
-            for (std::int32_t j = 1; j <= kinds_[k].most(); ++j) {
-                const double held = std::min(kinds_[k].kv_tokens[at(j)], held_tokens.value_or(0));
-                const double earned = earnings.by_layers()[at(j)] + prices.kv * j * held;
-                if (earned <= most) continue;
-                most = earned;
-                layers = j;
-            }
-            if (most <= solved[at(kind_row(k))] + 1e-10) continue;
             columns_.push_back({k, layers, earnings.work(layers)});
             add_column(lp, columns_.back(), flow, held_tokens);
             news = true;

@@ -302,17 +302,6 @@ Prediction PerformanceModel::predict(std::span<const spec::LayerRange> layers,
     return prediction;
 }
 
-std::vector<PerformanceModel> robust_models(const Problem& problem, const spec::CostModel& costs,
-                                            const PerformanceOptions& options) {
-    std::vector<PerformanceModel> models;
-    PerformanceOptions each = options;
-    for (const Batching batching : {Batching::helix, Batching::reference}) {
-        each.batching = batching;
-        models.emplace_back(problem, costs, each);
-    }
-    return models;
-}
-
 std::string describe_limit(const spec::ClusterSpec& cluster, const PerformanceLimit& limit) {
     const auto name = [&](std::int32_t node) {
         return node == spec::kCoordinator ? std::string("coordinator")

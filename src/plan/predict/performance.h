@@ -132,11 +132,6 @@ class PerformanceModel {
     std::unique_ptr<Impl> impl_;
 };
 
-// The models of both kinds of batching, ours first, for what is to be good under either: a
-// placement tuned to one alone can be poor under the other.
-std::vector<PerformanceModel> robust_models(const Problem& problem, const spec::CostModel& costs,
-                                            const PerformanceOptions& options = {});
-
 // "the KV memory of layers 24-27", "L4-3 (busy 97 % of the time)", "the link a -> b".
 std::string describe_limit(const spec::ClusterSpec& cluster, const PerformanceLimit& limit);
 

@@ -21,7 +21,9 @@ using base::at;
 
 class PipelineBuilder {
   public:
-    PipelineBuilder(const Problem& problem) : problem_(problem) {
+    // most: pipelines of a type; 0 = any number.
+    PipelineBuilder(const Problem& problem, std::size_t most)
+        : problem_(problem), most_of_type_(most) {
         CHECK(problem.capacities.nodes.size() == problem.cluster.nodes.size());
         result_.placement.layers.resize(problem.cluster.nodes.size());
     }
@@ -105,7 +107,9 @@ class PipelineBuilder {
             if (problem_.cluster.nodes[i].type == type)
                 nodes.push_back(static_cast<std::int32_t>(i));
         }
-        for (std::size_t count = most_pipelines(nodes); count > 0; --count) {
+        std::size_t count = most_pipelines(nodes);
+        if (most_of_type_ > 0) count = std::min(count, most_of_type_);
+        for (; count > 0; --count) {
             const std::vector<Placement> chains = equal_chains(nodes, count);
             for (const Placement& chain : chains) add_pipeline(type, chain);
             if (!chains.empty()) return;
@@ -178,19 +182,20 @@ class PipelineBuilder {
     }
 
     Problem problem_;
+    std::size_t most_of_type_;
     SeparatePipelines result_;
 };
 
 }  // namespace
 
-base::Result<SeparatePipelines> separate_placement(const Problem& problem) {
-    PipelineBuilder builder(problem);
+base::Result<SeparatePipelines> separate_placement(const Problem& problem, std::size_t most) {
+    PipelineBuilder builder(problem, most);
     builder.add_uniform();
     return builder.finish();
 }
 
 base::Result<SeparatePipelines> separate_plus_placement(const Problem& problem) {
-    PipelineBuilder builder(problem);
+    PipelineBuilder builder(problem, 0);
     builder.add_uniform();
     builder.add_mixed();
     return builder.finish();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -28,11 +29,12 @@ struct SeparatePipelines {
     std::vector<std::string> notes;  // which type cannot hold the model, which nodes stay unused
 };
 
-// For each type of machine as many pipelines as it can hold, equally many nodes in each, the layers
+// For each type of machine as many pipelines as it can hold, or `most` of them (0: any number),
+// equally many nodes in each, the layers
 // split equally (the first nodes take one layer less where that does not come out even). Layer
 // limits hold, unlike in the published plans for the 70B model. What is left over stays unused.
 // Errors: no type can hold the model.
-base::Result<SeparatePipelines> separate_placement(const Problem& problem);
+base::Result<SeparatePipelines> separate_placement(const Problem& problem, std::size_t most = 0);
 
 // The same, and the nodes left over form as many pipelines of mixed types as they can hold, layers
 // split so that the slowest node is as fast as possible. Errors: not even those hold the

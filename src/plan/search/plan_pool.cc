@@ -24,10 +24,22 @@ bool PlanPool::add(KnownPlan plan) {
         if (std::abs(score - plan.candidate.score) <= kSameScore * score) return false;
     }
     plans_.push_back(std::move(plan));
+    sorted_ = false;
     return true;
 }
 
+const std::vector<KnownPlan>& PlanPool::plans() {
+    sort();
+    return plans_;
+}
+
+std::vector<KnownPlan> PlanPool::take_plans() {
+    sort();
+    return std::move(plans_);
+}
+
 void PlanPool::sort() {
+    if (std::exchange(sorted_, true)) return;
     std::stable_sort(plans_.begin(), plans_.end(), [](const KnownPlan& a, const KnownPlan& b) {
         if (a.look() != b.look()) return a.look() > b.look();
         if (a.look() == Look::none) {
@@ -38,14 +50,14 @@ void PlanPool::sort() {
 }
 
 void PlanPool::shorten(std::size_t most) {
+    sort();
     if (plans_.size() > most) plans_.resize(most);
 }
 
 void PlanPool::glance(std::size_t most) {
     std::vector<std::size_t> chosen;
     for (std::size_t i = count(Look::glance); i < plans_.size() && chosen.size() < most; ++i) {
-        const auto judged = judged_ + static_cast<std::int32_t>(chosen.size());
-        if (judged < options_.most_judged) chosen.push_back(i);
+        chosen.push_back(i);
     }
     judge(chosen, Look::glance);
 }
@@ -77,10 +89,11 @@ void PlanPool::judge(const std::vector<std::size_t>& which, Look look) {
     if (look == Look::glance) {
         for (const std::size_t i : which) judged_ += plans_[i].look() == Look::glance ? 1 : 0;
     }
-    sort();
+    sorted_ = false;
 }
 
-std::size_t PlanPool::count(Look look) const {
+std::size_t PlanPool::count(Look look) {
+    sort();
     const auto shorter = std::find_if(plans_.begin(), plans_.end(),
                                       [&](const KnownPlan& plan) { return plan.look() < look; });
     return static_cast<std::size_t>(shorter - plans_.begin());

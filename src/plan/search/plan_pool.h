@@ -19,7 +19,8 @@ struct KnownPlan {
     Look look() const { return candidate.judgement.look; }
 };
 
-// PlanPool has the plans that a search knows, best first, and has them judged.
+// PlanPool has the plans that a search knows, best first, and has them judged: the judged ones
+// first, by look and judgement; then by what they promise.
 class PlanPool {
   public:
     // The options must outlive the pool.
@@ -28,29 +29,31 @@ class PlanPool {
     // Placements that differ only in which of two equal machines does what are the same one; their
     // scores tell. Returns whether this one was new.
     bool add(KnownPlan plan);
-    // Judged ones first, by look and judgement; then by what they promise.
-    void sort();
-    void shorten(std::size_t most);  // after sort()
+    void shorten(std::size_t most);
 
-    // Glances at most so many of those that nobody has looked at; after sort().
+    // Glances at most so many of those that nobody has looked at.
     void glance(std::size_t most);
     // Looks longer at most so many of those whose last look was the one before, the best first, if
-    // their glance was at least this good beside the best of all glances; after sort().
+    // their glance was at least this good beside the best of all glances.
     void look_longer(Look look, std::size_t most, double least_glance = 0);
 
     bool empty() const { return plans_.empty(); }
-    std::vector<KnownPlan>& plans() { return plans_; }
-    // How many of the first plans had this look or a longer one; after sort().
-    std::size_t count(Look look) const;
+    // The references hold until the next plan is added or judged.
+    const std::vector<KnownPlan>& plans();
+    std::vector<KnownPlan> take_plans();
+    // How many of the first plans had this look or a longer one.
+    std::size_t count(Look look);
     // The mean trust of those that had a full look; 1 without any.
     double mean_trust() const;
     std::int32_t judged() const { return judged_; }
 
   private:
+    void sort();
     void judge(const std::vector<std::size_t>& which, Look look);
 
     const ThroughputOptions& options_;
     std::vector<KnownPlan> plans_;
+    bool sorted_ = true;
     std::int32_t judged_ = 0;
 };
 

@@ -69,7 +69,6 @@ class LaneSearch {
 
     ThroughputResult run() {
         for (std::size_t k = 0; k < starts_.size(); ++k) add_start(k);
-        pool_.sort();
         if (options_.judge) judge_starts();
         std::int64_t length = kFirstCycle;
         for (int round = 0; !pool_.empty() || round == 0; ++round) {
@@ -85,8 +84,7 @@ class LaneSearch {
         }
         if (options_.judge) pool_.look_longer(Look::last, kLastLooks);
         result_.judged = pool_.judged();
-        pool_.sort();
-        for (KnownPlan& plan : pool_.plans()) {
+        for (KnownPlan& plan : pool_.take_plans()) {
             if (result_.shortlist.size() == options_.shortlist) break;
             result_.shortlist.push_back(std::move(plan.candidate));
         }
@@ -136,8 +134,9 @@ class LaneSearch {
     }
 
     struct Change {
-        KnownPlan from;
+        std::size_t from = 0;  // by rank
         std::uint64_t seed = 0;
+        double trust = 1;
         std::optional<ThroughputCandidate> candidate;
     };
 
@@ -149,28 +148,32 @@ class LaneSearch {
             base::hash_pair(options_.seed, kChangeSeeds + static_cast<std::uint64_t>(round)));
         std::vector<Change> changes(kChangesPerRound);
         for (Change& change : changes) {
-            const std::size_t rank = random.below(1 + random.below(looked));
-            change.from = pool_.plans()[rank];
+            change.from = random.below(1 + random.below(looked));
             change.seed = random.next();
         }
         // Changes k, k + lanes, ... are made by one assessor.
+        const std::vector<KnownPlan>& known = pool_.plans();
         run_jobs(options_.executor, kThroughputLanes, [&](int lane) {
-            for (std::size_t k = at(lane); k < changes.size(); k += at(kThroughputLanes))
-                make_change(changes[k], assessors_[at(lane)]);
+            for (std::size_t k = at(lane); k < changes.size(); k += at(kThroughputLanes)) {
+                Change& change = changes[k];
+                change.candidate =
+                    changed(known[change.from].candidate, change.seed, assessors_[at(lane)]);
+                change.trust = known[change.from].trust;
+            }
         });
         for (Change& change : changes) {
             if (!change.candidate) continue;
             pool_.add({.candidate = std::move(*change.candidate),
-                       .trust = change.from.trust,
+                       .trust = change.trust,
                        .changed = true});
         }
-        pool_.sort();
     }
 
-    void make_change(Change& change, Assessor& assessor) const {
-        base::Random random(change.seed);
+    std::optional<ThroughputCandidate> changed(const ThroughputCandidate& plan, std::uint64_t seed,
+                                               Assessor& assessor) const {
+        base::Random random(seed);
         Mover mover(problem_.capacities, problem_.model.n_layers, random);
-        const Layers& from = change.from.candidate.placement.layers;
+        const Layers& from = plan.placement.layers;
         std::int32_t weakest = assessor(from).scarce_layer;
         double best = 0;
         Layers chosen;
@@ -184,12 +187,12 @@ class LaneSearch {
             best = scored.score;
             chosen = std::move(moved);
         }
-        if (best <= 0) return;
-        SplitBy split = change.from.candidate.split;
+        if (best <= 0) return std::nullopt;
+        SplitBy split = plan.split;
         if (random.chance(kOtherSplit)) {
             split = split == SplitBy::most_flow ? SplitBy::prediction : SplitBy::most_flow;
         }
-        change.candidate = assessor.finish(chosen, split, builder_);
+        return assessor.finish(chosen, split, builder_);
     }
 
     struct Cycle {
@@ -204,9 +207,8 @@ class LaneSearch {
 
     // Where the lanes of a round begin: the best judged, the most promising, a start, any good one.
     std::vector<Cycle> plan_round(int round, std::int64_t length) {
-        pool_.sort();
         base::Random random(base::hash_pair(options_.seed, static_cast<std::uint64_t>(round)));
-        std::vector<KnownPlan>& known = pool_.plans();
+        const std::vector<KnownPlan>& known = pool_.plans();
         std::vector<Cycle> cycles;
         for (int lane = 0; lane < kThroughputLanes; ++lane) {
             Cycle cycle;
@@ -239,7 +241,6 @@ class LaneSearch {
             result_.iterations += cycle.done;
             for (KnownPlan& plan : cycle.found) pool_.add(std::move(plan));
         }
-        pool_.sort();
         pool_.shorten(kPool);
     }
 

@@ -73,7 +73,6 @@ struct ThroughputOptions {
     // Judges a plan. Called from the executor's jobs. Without it the predictions decide. One that
     // is out of time says Look::none.
     Judge judge;
-    std::int32_t most_judged = 200;
 };
 
 struct ThroughputCandidate {
