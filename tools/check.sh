@@ -39,15 +39,21 @@ step format format
 step layers python3 tools/check_layers.py .
 step words python3 tools/check_words.py .
 step "matrix shaders" python3 tools/matrix_shaders.py --check
-# Unit tests that are the same under sanitizers run there only, but for make test-all.
+# Unit tests that are the same under sanitizers run there only, and pointers that address sanitizer has an eye on are
+# not looked at twice, but for make test-all.
 every=()
-[ "${HELIX_SWEEPS:-}" != all ] || every=(-DHELIX_ONLY_SANITIZED=)
+pointers=()
+if [ "${HELIX_SWEEPS:-}" = all ]; then
+    every=(-DHELIX_ONLY_SANITIZED=)
+    pointers=(-DHELIX_SANITIZE_POINTERS=ON)
+fi
 step "configure release" configure release "${every[@]}"
 step "build release" build release
 step tidy tools/tidy.py build/release
-step "configure asan" configure asan
+step "configure asan" configure asan "${pointers[@]}"
 step "build asan" build asan
-step "ctest asan (fast tests)" tests asan -j "$jobs"
+# Two slots for each core: a test that computes takes both of them, one that waits only one.
+step "ctest asan (fast tests)" tests asan -j $((2 * jobs))
 step "ctest release (fast tests)" tests release -j "$jobs" -LE slow
 skipped
 step "ctest release (clusters of processes)" tests release -j "$jobs" -L slow
