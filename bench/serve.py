@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Tokens/s and TTFT of one process against three workers on the same cores, side by side.
+"""Tokens/s and TTFT of one process against a pipeline of workers on the same cores, side by side.
 
-usage: bench/serve.py --binary build/release/bin/helix --model FILE.gguf [--rounds 3] [--json]
+usage: bench/serve.py --binary build/release/bin/helix --model FILE.gguf [--workers 3] [--worker-threads N]
+                      [--prompt-tokens 32] [--rounds 3] [--json]
 
 Both clusters are up at the same time and measured in turn, so that a busy machine hits both alike; the
-figures are medians over the rounds. Three workers: same cores, same number of threads each, memory limits
-under which no one of them can hold the model.
+figures are medians over the rounds. The process has a thread for each core, and so has each worker unless
+--worker-threads says otherwise: with --workers 2 --worker-threads 1 on two cores both sides have two threads
+in all. Memory limits see to it that no worker can hold the model.
 """
 import argparse
 import http.client
@@ -19,12 +21,12 @@ import time
 
 from served import Served
 
-PROMPT_TOKENS = 32
 OUTPUT_TOKENS = 48
+WORKERS = {1: "one worker", 2: "two workers", 3: "three workers", 4: "four workers"}
 
 
 class Cluster(Served):
-    """`helix serve`, with workers of its own or three others."""
+    """`helix serve`, with a worker of its own or so many others."""
 
     def __init__(self, binary, model, logs, name, workers, memory, threads):
         super().__init__(os.path.join(logs, name + ".log"))
@@ -41,8 +43,8 @@ class Cluster(Served):
         self.wait("/health/ready", 180)
 
 
-def one_request(port, index, results):
-    body = json.dumps({"prompt": [3 + (index * 7919 + i * 31) % 500 for i in range(PROMPT_TOKENS)],
+def one_request(port, index, prompt_tokens, results):
+    body = json.dumps({"prompt": [3 + (index * 7919 + i * 31) % 500 for i in range(prompt_tokens)],
                        "max_tokens": OUTPUT_TOKENS, "temperature": 0, "ignore_eos": True,
                        "stream": True, "stream_options": {"include_usage": True}})
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
@@ -66,10 +68,10 @@ def one_request(port, index, results):
     results.append((first, tokens))
 
 
-def measure(cluster, concurrency):
+def measure(cluster, concurrency, prompt_tokens):
     results = []
     cpu, began = cluster.cpu_seconds(), time.time()
-    threads = [threading.Thread(target=one_request, args=(cluster.port, i, results))
+    threads = [threading.Thread(target=one_request, args=(cluster.port, i, prompt_tokens, results))
                for i in range(concurrency)]
     for thread in threads:
         thread.start()
@@ -88,6 +90,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--binary", required=True)
     parser.add_argument("--model", required=True)
+    parser.add_argument("--workers", type=int, default=3, choices=sorted(WORKERS))
+    parser.add_argument("--worker-threads", type=int, default=os.cpu_count())
+    parser.add_argument("--prompt-tokens", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--concurrency", default="1,8,16")
     parser.add_argument("--json", action="store_true")
@@ -100,35 +105,38 @@ def main():
         clusters = []
         try:
             clusters.append(Cluster(args.binary, args.model, logs, "one", 0, 0, threads))
-            clusters.append(Cluster(args.binary, args.model, logs, "three", 3, memory, threads))
+            clusters.append(Cluster(args.binary, args.model, logs, "pipeline", args.workers, memory,
+                                    args.worker_threads))
             for load in loads:
                 samples = [[], []]
                 for number in range(args.rounds + 1):
                     print(f"{load} requests, round {number}/{args.rounds}", file=sys.stderr)
                     for which in (0, 1):
-                        sample = measure(clusters[which], load)
+                        sample = measure(clusters[which], load, args.prompt_tokens)
                         if number > 0:  # the first warms up
                             samples[which].append(sample)
                 middle = [{key: statistics.median(s[key] for s in side) for key in side[0]}
                           for side in samples]
-                rows.append({"concurrency": load, "one": middle[0], "three": middle[1],
-                             "ratio": middle[1]["tokens_per_s"] / middle[0]["tokens_per_s"]})
+                rows.append({"concurrency": load, "one": middle[0], "pipeline": middle[1],
+                             "ratio": middle[1]["tokens_per_s"] / middle[0]["tokens_per_s"],
+                             "ttft_ratio": middle[1]["ttft_s"] / middle[0]["ttft_s"]})
         finally:
             for cluster in clusters:
                 cluster.stop()
     if args.json:
         print(json.dumps(rows, indent=1))
         return
-    print(f"{os.path.basename(args.model)}, {threads} cores, prompts of {PROMPT_TOKENS} tokens, "
-          f"answers of {OUTPUT_TOKENS}, median of {args.rounds}")
-    print("| in flight | one process tok/s | TTFT s | CPU ms/tok | three workers tok/s | TTFT s | "
-          "CPU ms/tok | three/one |\n|---|---|---|---|---|---|---|---|")
+    workers = WORKERS[args.workers]
+    print(f"{os.path.basename(args.model)}, {threads} cores, {workers} of {args.worker_threads} threads, prompts of "
+          f"{args.prompt_tokens} tokens, answers of {OUTPUT_TOKENS}, median of {args.rounds}")
+    print(f"| in flight | one process tok/s | TTFT s | CPU ms/tok | {workers} tok/s | TTFT s | "
+          "CPU ms/tok | ratio | of TTFT |\n|---|---|---|---|---|---|---|---|---|")
     for row in rows:
         cells = []
-        for side in (row["one"], row["three"]):
+        for side in (row["one"], row["pipeline"]):
             cells += [f"{side['tokens_per_s']:.1f}", f"{side['ttft_s']:.2f}",
                       f"{side['cpu_ms_per_token']:.0f}"]
-        print(f"| {row['concurrency']} | " + " | ".join(cells) + f" | {row['ratio']:.2f} |")
+        print(f"| {row['concurrency']} | " + " | ".join(cells) + f" | {row['ratio']:.2f} | {row['ttft_ratio']:.2f} |")
 
 
 if __name__ == "__main__":
