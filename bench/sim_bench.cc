@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@
 #include "plan/flow/flow_graph.h"
 #include "plan/pack/block_pack.h"
 #include "plan/problem/generate.h"
+#include "plan/rules/heuristics.h"
 #include "sim/load/synthetic_trace.h"
 #include "sim/published/reference_world.h"
 #include "sim/throughput/helix_run.h"
@@ -39,6 +41,7 @@ using namespace helix;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kWarmup_s = 60;
+constexpr std::int32_t kMostPacked = 8;  // stages; packing more takes longer than the run
 
 struct Cost {
     double cpu_s = 0;
@@ -184,17 +187,30 @@ base::Result<spec::PlacementFile> plan_regions(const lab::Problem& problem, std:
             cluster.nodes.push_back(problem.cluster.nodes[n]);
             capacities.nodes.push_back(problem.capacities.nodes[n]);
         }
-        const auto plan = plan::best_blocks({cluster, problem.model, capacities}, options);
-        if (!plan) return base::invalid(fmt::format("{}: the model does not fit", name));
+        std::optional<spec::Placement> placement;
+        if (stages > kMostPacked) {
+            placement = plan::swarm_placement(capacities, problem.model.n_layers, stages);
+        } else if (const auto packed =
+                       plan::best_blocks({cluster, problem.model, capacities}, options)) {
+            placement = packed->placement;
+        }
+        if (!placement) return base::invalid(fmt::format("{}: the model does not fit", name));
         for (std::size_t i = 0; i < members.size(); ++i) {
-            file.placement.layers[members[i]] = plan->placement.layers[i];
+            file.placement.layers[members[i]] = placement->layers[i];
         }
     }
-    TRY_VOID(lab::add_flows(problem, file, true));
+    // No better split is searched for: on so many machines that takes longer than the run.
+    const plan::FlowOptions all{.partial = true, .convention = plan::Convention::reference};
+    file.flows =
+        plan::plan_flow(problem.cluster,
+                        plan::build_flow_graph({problem.cluster, problem.model, problem.capacities},
+                                               file.placement, all))
+            .links;
     double flow = 0;
     for (const spec::LinkFlow& link : file.flows) {
         if (link.from == spec::kCoordinator) flow += link.tokens_per_s;
     }
+    if (file.flows.empty()) return base::invalid("no way leads through all layers");
     std::fprintf(stderr, "planned: %.0f tokens/s\n", flow);
     return file;
 }

@@ -27,10 +27,10 @@ class InlineVector {
     InlineVector() = default;
     InlineVector(std::initializer_list<T> values) { assign(values.begin(), values.end()); }
     InlineVector(const std::vector<T>& values) { assign(values.begin(), values.end()); }
-    InlineVector(const InlineVector& other) { assign(other.begin(), other.end()); }
+    InlineVector(const InlineVector& other) { copy(other); }
     InlineVector(InlineVector&& other) noexcept { take(other); }
     InlineVector& operator=(const InlineVector& other) {
-        if (this != &other) assign(other.begin(), other.end());
+        if (this != &other) copy(other);
         return *this;
     }
     InlineVector& operator=(InlineVector&& other) noexcept {
@@ -63,14 +63,18 @@ class InlineVector {
     }
     void erase_front(std::size_t count) {
         CHECK(count <= size_);
-        std::copy(begin() + count, end(), begin());
+        if (count < size_) std::copy(begin() + count, end(), begin());
         size_ -= static_cast<std::uint32_t>(count);
     }
     template <typename Iterator>
     void append(Iterator first, Iterator last) {
         const auto count = static_cast<std::size_t>(std::distance(first, last));
         make_room(size_ + count);
-        std::copy(first, last, end());
+        if (count == 1) {  // the rule, and no call
+            *end() = *first;
+        } else {
+            std::copy(first, last, end());
+        }
         size_ += static_cast<std::uint32_t>(count);
     }
     template <typename Iterator, typename = std::enable_if_t<!std::is_integral_v<Iterator>>>
@@ -91,6 +95,11 @@ class InlineVector {
 
   private:
     bool on_heap() const { return capacity_ > kInline; }
+    void copy(const InlineVector& other) {
+        if (on_heap() || other.on_heap()) return assign(other.begin(), other.end());
+        store_ = other.store_;
+        size_ = other.size_;
+    }
     // Takes over the other's elements, which is then empty. Our own memory must have been given
     // back.
     void take(InlineVector& other) noexcept {

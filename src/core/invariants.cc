@@ -124,7 +124,7 @@ std::string count_rule(const KvBlockPool& pool, const std::vector<std::uint32_t>
         }
         used += listed[page] > 0 ? 1 : 0;
     }
-    if (used != pool.used() + pool.cached_only())
+    if (used + pool.unnamed() != pool.used() + pool.cached_only())
         return what + "s in use do not match the block tables";
     if (pool.used() + pool.free_pages() != pool.total()) {
         return what + "s in use and free ones do not add up";
@@ -184,6 +184,7 @@ std::string writing_rule(const Worker::Impl& state) {
         const std::int32_t end = chunk.first_position + chunk.count;
         const std::int32_t size = state.config.block_size;
         for (std::int32_t block = chunk.first_position / size; block * size < end; ++block) {
+            if (!chunk.sequence->table.named()) continue;  // nobody is sent a part of it
             for (const PageId page : chunk.sequence->table.block(block)) {
                 if (sent.contains(page)) return name(chunk.sequence->key) + ": writes what is sent";
             }
@@ -195,8 +196,10 @@ std::string writing_rule(const Worker::Impl& state) {
 std::string page_rule(const Worker::Impl& state) {
     std::vector<std::uint32_t> pages(state.pool.untouched(), 0);
     std::vector<std::uint32_t> host_pages(state.host_pages.untouched(), 0);
+    std::int64_t unnamed = 0;
     for (const auto& [key, seq] : state.sequences) {
         std::vector<std::uint32_t>& listed = seq->swapped ? host_pages : pages;
+        if (!seq->table.named()) unnamed += seq->table.page_count();
         for (const PageId page : seq->table.pages()) {
             if (page >= listed.size()) return name(key) + ": a page that was never handed out";
             ++listed[page];
@@ -206,6 +209,7 @@ std::string page_rule(const Worker::Impl& state) {
         if (page >= pages.size()) return "the prefix cache has a page that was never handed out";
         ++pages[page];
     }
+    if (unnamed != state.pool.unnamed()) return "pages without names are miscounted";
     const std::string moved = moved_rule(state, pages);
     if (!moved.empty()) return moved;
     return count_rule(state.pool, pages, "page") +

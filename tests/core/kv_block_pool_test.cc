@@ -62,6 +62,40 @@ TEST(BlockTable, WastesLessThanOneBlockPerLayer) {
     EXPECT_EQ(table.flatten(17).size(), 8U);
 }
 
+TEST(BlockTable, PagesThatNobodyAsksForAreOnlyCounted) {
+    KvBlockPool pool(100);
+    BlockTable table({0, 4}, 16, false);
+    ASSERT_TRUE(grow(table, 40, pool));
+    EXPECT_EQ(pool.used(), 12);
+    EXPECT_EQ(pool.unnamed(), 12);
+    EXPECT_EQ(pool.untouched(), 0U);
+    EXPECT_EQ(table.page_count(), 12);
+    table.release_all(pool);
+    EXPECT_EQ(pool.used(), 0);
+    EXPECT_EQ(table.page_count(), 0);
+}
+
+TEST(BlockTable, PagesAreNamedBeforeTheyAreShared) {
+    KvBlockPool pool(20);
+    BlockTable parent({0, 4}, 16, false);
+    ASSERT_TRUE(grow(parent, 40, pool));
+    BlockTable child = parent.fork(20, pool);
+    EXPECT_EQ(pool.used(), 12);
+    EXPECT_EQ(pool.unnamed(), 0);
+    ASSERT_EQ(child.pages().size(), 8U);
+    EXPECT_EQ(pool.references(child.pages().front()), 2U);
+    std::vector<PageCopy> copies;
+    child.make_writable(20, 21, pool, copies);
+    EXPECT_EQ(copies.size(), 4U);
+    parent.make_writable(40, 64, pool, copies);  // all the memory there is
+    EXPECT_EQ(copies.size(), 4U);
+    EXPECT_EQ(parent.pages().size(), 16U);
+    EXPECT_EQ(pool.free_pages(), 0);
+    parent.release_all(pool);
+    child.release_all(pool);
+    EXPECT_EQ(pool.used(), 0);
+}
+
 TEST(BlockTable, RandomGrowthAndReleaseKeepsPagesDisjoint) {
     base::Random random(11);
     KvBlockPool pool(500);

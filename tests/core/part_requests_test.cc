@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "core/coordinator/failed_moves.h"
 #include "core/coordinator_parts.h"
 
@@ -379,6 +381,45 @@ TEST(PathChoice, AWorkerThatIsFullGetsNothing) {
     for (std::uint64_t id = 1; id <= 5; ++id) parts.run(Parts::request_of(id, 8, 12), 0);
     EXPECT_FALSE(parts.paths.fits_for(state)({0}, {0, 4}));
     EXPECT_TRUE(parts.paths.fits_for(state)({1}, {0, 4}));
+}
+
+// The usual router, which counts how often it is asked for a way.
+class CountedRouter final : public RequestRouter {
+  public:
+    CountedRouter(const RouterSetup& setup, int& asked)
+        : RequestRouter(setup.graph), asked_(asked), usual_(max_flow_router().make(setup)) {}
+    Path route(const RoutedRequest& request, const StageFits& fits,
+               const WorkerLoads& loads) override {
+        ++asked_;
+        return usual_->route(request, fits, loads);
+    }
+
+  private:
+    int& asked_;
+    std::unique_ptr<RequestRouter> usual_;
+};
+
+TEST(Dispatcher, ARequestThatWaitsIsTriedAgainOnlyWhenSomethingHasChanged) {
+    int asked = 0;
+    CoordinatorConfig config = Parts::small();
+    config.router = [&](const RouterSetup& setup) {
+        return std::make_unique<CountedRouter>(setup, asked);
+    };
+    Parts parts(config);
+    parts.serve(1);
+    for (std::uint64_t id = 1; id <= 4; ++id) parts.run(Parts::request_of(id, 8, 12), 0);
+    const RequestState& large = parts.wait(Parts::request_of(5, 80, 8));
+    for (int i = 0; i < 10; ++i) parts.dispatcher.dispatch(parts.now);
+    EXPECT_EQ(asked, 1);
+    parts.fleet.at({0}).kv.set_reported(1);
+    for (int i = 0; i < 10; ++i) parts.dispatcher.dispatch(parts.now);
+    EXPECT_EQ(asked, 2) << "a worker has said what it holds";
+    parts.life.finish({1}, FinishReason::cancelled);
+    for (int i = 0; i < 10; ++i) parts.dispatcher.dispatch(parts.now);
+    EXPECT_EQ(asked, 3) << "another has ended, but that is not enough";
+    for (std::uint64_t id = 2; id <= 4; ++id) parts.life.finish({id}, FinishReason::cancelled);
+    parts.dispatcher.dispatch(parts.now);
+    EXPECT_TRUE(large.running);
 }
 
 TEST(Dispatcher, ASmallRequestDoesNotOvertakeALargeOne) {

@@ -32,6 +32,19 @@ TEST(VirtualClock, WhatIsToHappenAtOneTimeHappensInTheOrderOfItsAsking) {
     EXPECT_EQ(times, (std::vector<std::int64_t>{10, 10, 20, 20}));
 }
 
+TEST(VirtualClock, WhatIsAskedForLateHappensInThePlaceThatWasKept) {
+    VirtualClock clock;
+    std::vector<int> happened;
+    const std::uint64_t first = clock.keep_places(2);
+    clock.at(at_ns(20), [&] { happened.push_back(3); });
+    clock.at(at_ns(10), first, [&] {
+        happened.push_back(1);
+        clock.at(at_ns(20), first + 1, [&] { happened.push_back(2); });
+    });
+    while (!clock.empty()) clock.run_next();
+    EXPECT_EQ(happened, (std::vector<int>{1, 2, 3}));
+}
+
 TEST(VirtualClock, TimePassesWhereNothingHappens) {
     VirtualClock clock;
     clock.pass_to(at_ns(1'000'000'000));

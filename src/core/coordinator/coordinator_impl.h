@@ -66,7 +66,7 @@ struct Coordinator::Impl {
     Roles roles{config, out, fleet, placements, room};
     Suspects suspects{fleet, requests, placements, room};
     Swaps swaps{config, fleet, demand, stages, requests};
-    PathChoice paths{config, fleet, queue, placements, room, roles, prefixes, suspects};
+    PathChoice paths{config, fleet, queue, placements, room, roles, demand, prefixes, suspects};
     Migrations migrations{config, out,      fleet,  requests,    placements, room,
                           demand, prefixes, stages, speculation, roles,      suspects};
     RequestLife life{out,      fleet,  requests,    queue, prompts,  placements, room,      demand,

@@ -56,22 +56,20 @@ class Clearing {
 
     bool move_one(std::int32_t node) {
         const std::int64_t lacks = -room_[index(node)];
-        std::vector<PlacedRequest*> here;
+        // The smallest request that makes enough room is taken; where none does, the largest.
+        using Key = std::tuple<std::int32_t, bool, std::int64_t, RequestId>;
+        std::vector<std::pair<Key, PlacedRequest*>> here;
         for (PlacedRequest& placed : requests_) {
             if (!placed.request.movable) continue;
-            if (pages_at(placed, placed.request.path, node) > 0) here.push_back(&placed);
-        }
-        // The smallest request that makes enough room is taken; where none does, the largest.
-        const auto key = [&](const PlacedRequest& placed) {
             const std::int64_t pages = pages_at(placed, placed.request.path, node);
+            if (pages <= 0) continue;
             const bool enough = pages >= lacks;
-            return std::tuple(placed.request.priority, !enough, enough ? pages : -pages,
-                              placed.request.id);
-        };
-        std::sort(here.begin(), here.end(), [&](const PlacedRequest* a, const PlacedRequest* b) {
-            return key(*a) < key(*b);
-        });
-        for (PlacedRequest* placed : here) {
+            here.push_back(
+                {{placed.request.priority, !enough, enough ? pages : -pages, placed.request.id},
+                 &placed});
+        }
+        std::sort(here.begin(), here.end());
+        for (const auto& [key, placed] : here) {
             const Path to = destination(*placed, node);
             if (to.empty()) continue;
             apply(*placed, to);
@@ -92,9 +90,11 @@ class Clearing {
                                const std::int64_t more = placed.blocks * stage.layers.size() -
                                                          pages_at(placed, placed.request.path, to);
                                if (more <= 0) return kAny;
+                               const std::int64_t left = room_[index(to)] - more;
+                               if (left < 0) return -1.0;
                                if (!may_take_(placed.request, stage.worker, stage.layers))
                                    return -1.0;
-                               return static_cast<double>(room_[index(to)] - more);
+                               return static_cast<double>(left);
                            })
             .path;
     }

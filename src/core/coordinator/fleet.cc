@@ -20,6 +20,7 @@ bool Fleet::is_newest(WorkerId id, std::uint64_t incarnation) {
 void Fleet::add(WorkerState worker) {
     const WorkerId id = worker.joined.worker;
     CHECK(workers_.emplace(id, std::move(worker)).second);
+    ++touched_;
     find_roles();
 }
 

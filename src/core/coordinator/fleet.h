@@ -54,19 +54,31 @@ class Fleet {
   public:
     using Map = std::map<WorkerId, WorkerState>;
 
-    Map::iterator find(WorkerId id) { return workers_.find(id); }
+    Map::iterator find(WorkerId id) {
+        ++touched_;
+        return workers_.find(id);
+    }
     Map::const_iterator find(WorkerId id) const { return workers_.find(id); }
-    WorkerState& at(WorkerId id) { return workers_.at(id); }
+    WorkerState& at(WorkerId id) {
+        ++touched_;
+        return workers_.at(id);
+    }
     const WorkerState& at(WorkerId id) const { return workers_.at(id); }
     bool contains(WorkerId id) const { return workers_.contains(id); }
     std::size_t size() const { return workers_.size(); }
-    Map::iterator begin() { return workers_.begin(); }
+    Map::iterator begin() {
+        ++touched_;
+        return workers_.begin();
+    }
     Map::iterator end() { return workers_.end(); }
     Map::const_iterator begin() const { return workers_.begin(); }
     Map::const_iterator end() const { return workers_.end(); }
     const std::string& name(WorkerId id) const { return at(id).joined.node.name; }
 
     std::uint64_t version() const { return version_; }
+    // Rises whenever somebody may have changed anything of a worker, its memory included: while it
+    // stands, nobody has.
+    std::uint64_t touched() const { return version_ + touched_; }
 
     // Returns false for an incarnation that is older than the newest of this worker that ever
     // joined.
@@ -106,6 +118,7 @@ class Fleet {
     Map workers_;
     std::map<WorkerId, std::uint64_t> incarnations_;
     std::uint64_t version_ = 0;
+    std::uint64_t touched_ = 0;
     bool any_roles_ = false;
     bool drained_closed_ = false;
     std::optional<RequestId> drain_waits_for_;

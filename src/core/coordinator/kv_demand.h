@@ -34,6 +34,8 @@ class KvDemand {
         mean_output_ += (static_cast<double>(tokens) - mean_output_) / 32;
     }
 
+    double mean_output() const { return mean_output_; }
+
   private:
     const CoordinatorConfig& config_;
     double mean_output_ = 0;  // the running mean of outputs that have ended

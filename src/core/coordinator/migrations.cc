@@ -125,35 +125,35 @@ Duration Migrations::time_to_copy(const Migration& move) const {
 
 std::string Migrations::why_not_at(const RequestState& state, const Stage& stage,
                                    MigrationReason reason) const {
-    const std::string who = worker_text(stage.worker);
+    const auto who = [&] { return worker_text(stage.worker); };
     const auto found = fleet_.find(stage.worker);
-    if (found != fleet_.end() && found->second.draining) return who + " is being emptied";
-    if (!suspects_.keeps_apart(state, stage.worker)) return who + " runs one request alone";
-    if (!placements_.usable(stage.worker, stage.layers)) return who + " does not hold the layers";
-    if (room_.only_prefills(stage.worker)) return who + " only computes prompts";
+    if (found != fleet_.end() && found->second.draining) return who() + " is being emptied";
+    if (!suspects_.keeps_apart(state, stage.worker)) return who() + " runs one request alone";
+    if (!placements_.usable(stage.worker, stage.layers)) return who() + " does not hold the layers";
+    if (room_.only_prefills(stage.worker)) return who() + " only computes prompts";
     const WorkerState& worker = found->second;
     const std::int64_t most = demand_.blocks_needed(state, state.max_output) * stage.layers.size();
-    if (most > fleet_.most_pages(stage.worker)) return who + " has too little KV memory";
+    if (most > fleet_.most_pages(stage.worker)) return who() + " has too little KV memory";
     // At a worker that it runs on already, only what comes on top needs room.
     const auto charge = worker.kv.charges().find(state.request.id);
     const std::int64_t has = charge == worker.kv.charges().end() ? 0 : charge->second;
     const std::int64_t more = demand_.expected_blocks(state, 0) * stage.layers.size() - has;
     if (more > 0 && !worker.kv.can_add(more, config_.kv_high_water)) {
-        return who + " has no room";
+        return who() + " has no room";
     }
     for (const Stage& old : state.pipeline) {
         if (old.worker == stage.worker || intersect(old.layers, stage.layers).empty()) continue;
         if (placements_.link_down(old.worker, stage.worker)) {
-            return worker_text(old.worker) + " does not reach " + who;
+            return worker_text(old.worker) + " does not reach " + who();
         }
         if (worker.kv_format.empty() || worker.kv_format != fleet_.at(old.worker).kv_format) {
-            return who + " keeps its KV in another format than " + worker_text(old.worker);
+            return who() + " keeps its KV in another format than " + worker_text(old.worker);
         }
         const std::int64_t last = config_.migration.last_round_blocks + 1;
         const std::int64_t pages = std::min<std::int64_t>(last, demand_.blocks_held(state)) *
                                    intersect(old.layers, stage.layers).size();
         if (time_to_copy(old.worker, stage.worker, pages, true) > config_.migration.hold_timeout) {
-            return "the link from " + worker_text(old.worker) + " to " + who + " is too slow";
+            return "the link from " + worker_text(old.worker) + " to " + who() + " is too slow";
         }
         for (const WorkerId end : {old.worker, stage.worker}) {
             const bool handovers_only = reason == MigrationReason::handover;

@@ -26,7 +26,19 @@ StageFits PathChoice::fits_for(const RequestState& state) const {
     };
 }
 
+// A group may lose members while it waits, a prefix may become known, and what a suspect may do
+// follows from others; for all else it is who has how much memory where.
+std::optional<PathChoice::NoWay> PathChoice::what_decides(const RequestState& state) const {
+    if (config_.prefix_cache || state.group || is_suspect(state) || suspects_.quarantine()) {
+        return std::nullopt;
+    }
+    return NoWay{state.request.id, state.max_output, fleet_.touched(), placements_.version(),
+                 demand_.mean_output()};
+}
+
 Path PathChoice::route(TimePoint now, RequestState& state) {
+    const std::optional<NoWay> decides = what_decides(state);
+    if (decides && decides == no_way_) return {};
     const std::vector<PrefixHit> hits = prefixes_.prefix_hits(state);
     const StageFits fits = fits_for(state);
     Path path = prefixes_.prefer_prefix(state, hits, fits);
@@ -41,6 +53,7 @@ Path PathChoice::route(TimePoint now, RequestState& state) {
             if (hit.path == path) state.prefix.cached = hit.blocks * config_.block_size;
         }
     }
+    no_way_ = path.empty() ? decides : std::nullopt;
     CHECK(path.empty() || placements_.router()->graph().is_path(path));
     return path;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "core/coordinator/admission_queue.h"
 #include "core/coordinator/coordinator_config.h"
@@ -19,13 +20,14 @@ class PathChoice {
   public:
     PathChoice(const CoordinatorConfig& config, const Fleet& fleet, const AdmissionQueue& queue,
                const Placements& placements, const Room& room, const Roles& roles,
-               PrefixRouting& prefixes, const Suspects& suspects)
+               const KvDemand& demand, PrefixRouting& prefixes, const Suspects& suspects)
         : config_(config),
           fleet_(fleet),
           queue_(queue),
           placements_(placements),
           room_(room),
           roles_(roles),
+          demand_(demand),
           prefixes_(prefixes),
           suspects_(suspects) {}
 
@@ -35,6 +37,18 @@ class PathChoice {
     std::int64_t headroom_pages(WorkerId worker) const;
 
   private:
+    // What a request was found to have no way with; it is tried again when any of this is
+    // different.
+    struct NoWay {
+        RequestId id;
+        std::int32_t max_output = 0;
+        std::uint64_t fleet = 0;       // Fleet::touched()
+        std::uint64_t placements = 0;  // Placements::version()
+        double mean_output = 0;        // KvDemand::mean_output()
+        bool operator==(const NoWay&) const = default;
+    };
+    // Returns nothing where more than that decides whether there is a way.
+    std::optional<NoWay> what_decides(const RequestState& state) const;
     // Returns the pages of a worker in use that a group leaves to what comes after it.
     std::int64_t pages_left_by_groups(const RequestState& state, WorkerId worker) const;
 
@@ -44,8 +58,10 @@ class PathChoice {
     const Placements& placements_;
     const Room& room_;
     const Roles& roles_;
+    const KvDemand& demand_;
     PrefixRouting& prefixes_;
     const Suspects& suspects_;
+    std::optional<NoWay> no_way_;  // of the last request that found none
 };
 
 }  // namespace helix::core

@@ -6,6 +6,13 @@
 #include "base/check.h"
 
 namespace helix::core {
+namespace {
+
+std::uint64_t link_id(std::int32_t from, std::int32_t to) {
+    return std::uint64_t{static_cast<std::uint32_t>(from)} << 32 | static_cast<std::uint32_t>(to);
+}
+
+}  // namespace
 
 void StageSender::going(RequestState& state, std::int64_t rows) {
     state.rows_going = rows;
@@ -17,17 +24,38 @@ void StageSender::count(const RequestState& state, std::int64_t rows) {
     std::int32_t from = spec::kCoordinator;
     for (const Stage& stage : state.pipeline) {
         const auto to = static_cast<std::int32_t>(stage.worker.value);
-        link_rows_[{from, to}] += rows;
+        count(from, to, rows);
         from = to;
     }
-    link_rows_[{from, spec::kCoordinator}] += rows;
+    count(from, spec::kCoordinator, rows);
+}
+
+void StageSender::count(std::int32_t from, std::int32_t to, std::int64_t rows) {
+    const std::uint64_t id = link_id(from, to);
+    const std::size_t* at = link_at_.find(id);
+    if (at != nullptr) {
+        links_[*at].rows += rows;
+        return;
+    }
+    link_at_.insert(id, links_.size());
+    links_.push_back({{from, to}, rows});
+}
+
+std::map<StageSender::LinkEnds, std::int64_t> StageSender::link_rows() const {
+    std::map<LinkEnds, std::int64_t> rows;
+    for (const LinkCount& link : links_) rows.emplace(link.ends, link.rows);
+    return rows;
 }
 
 void StageSender::forget(WorkerId worker) {
     const auto id = static_cast<std::int32_t>(worker.value);
-    std::erase_if(link_rows_, [id](const auto& link) {
-        return link.first.first == id || link.first.second == id;
+    std::erase_if(links_, [id](const LinkCount& link) {
+        return link.ends.first == id || link.ends.second == id;
     });
+    link_at_ = {};
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+        link_at_.insert(link_id(links_[i].ends.first, links_[i].ends.second), i);
+    }
 }
 
 void StageSender::to_stages(const RequestState& state, const WorkerMessage& message) const {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/id_map.h"
 #include "core/coordinator/fleet.h"
 #include "core/coordinator/outbox.h"
 #include "core/coordinator/placements.h"
@@ -38,16 +39,22 @@ class StageSender {
     // The rows that were sent into pipelines so far, for each link that these lead over; ends are
     // worker ids. Links of workers that are not here are forgotten.
     using LinkEnds = std::pair<std::int32_t, std::int32_t>;
-    const std::map<LinkEnds, std::int64_t>& link_rows() const { return link_rows_; }
+    std::map<LinkEnds, std::int64_t> link_rows() const;
     void forget(WorkerId worker);
 
   private:
+    struct LinkCount {
+        LinkEnds ends;
+        std::int64_t rows = 0;
+    };
     void count(const RequestState& state, std::int64_t rows);
+    void count(std::int32_t from, std::int32_t to, std::int64_t rows);
 
     Outbox& out_;
     const Fleet& fleet_;
     const Placements& placements_;
-    std::map<LinkEnds, std::int64_t> link_rows_;
+    std::vector<LinkCount> links_;
+    base::IdMap<std::size_t> link_at_;  // in links_, by the ends
 };
 
 }  // namespace helix::core

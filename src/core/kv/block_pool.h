@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "core/protocol/types.h"
 
 namespace helix::core {
@@ -12,6 +13,9 @@ namespace helix::core {
 // block_size tokens x one layer. Each page has the number of those that use it. After a reset the
 // lowest free ids are handed out first, then the most recently freed, so equal histories give equal
 // tables.
+//
+// Where nobody asks which pages a sequence has, its pages are only counted: they are in use without
+// being any page in particular.
 class KvBlockPool {
   public:
     explicit KvBlockPool(std::int64_t total_pages = 0);
@@ -34,6 +38,15 @@ class KvBlockPool {
     void acquire(PageId page);  // adds a reference to a page in use
     void release(PageId page);  // drops a reference; the page is free after the last
     void release(const std::vector<PageId>& pages);
+    void take_unnamed(std::int64_t count) {  // needs so many unused pages
+        CHECK(count <= unused());
+        unnamed_ += count;
+    }
+    void give_back_unnamed(std::int64_t count) {
+        CHECK(count <= unnamed_);
+        unnamed_ -= count;
+    }
+    std::int64_t unnamed() const { return unnamed_; }
 
     bool kept(PageId page) const { return page < kept_.size() && kept_[page]; }  // by the cache
     // The prefix cache takes a reference of its own to a page in use, or gives it up.
@@ -43,9 +56,12 @@ class KvBlockPool {
     std::vector<PageId> take_idle() { return std::exchange(idle_, {}); }
 
   private:
-    std::int64_t held() const { return static_cast<std::int64_t>(refs_.size() - released_.size()); }
+    std::int64_t held() const {
+        return static_cast<std::int64_t>(refs_.size() - released_.size()) + unnamed_;
+    }
 
     std::int64_t total_ = 0;
+    std::int64_t unnamed_ = 0;
     std::vector<std::uint32_t> refs_;  // of the pages handed out so far, which are the lowest
     std::vector<PageId> released_;     // those of them that are free again; a stack
     std::vector<bool> kept_;           // by the prefix cache

@@ -8,8 +8,8 @@
 
 namespace helix::core {
 
-BlockTable::BlockTable(LayerRange layers, std::int32_t block_size)
-    : block_size_(block_size), layers_(layers.size()) {
+BlockTable::BlockTable(LayerRange layers, std::int32_t block_size, bool named)
+    : block_size_(block_size), layers_(layers.size()), named_(named) {
     CHECK(!layers.empty());
     CHECK(block_size > 0);
 }
@@ -71,6 +71,7 @@ void BlockTable::make_writable(std::int64_t from, std::int64_t to, KvBlockPool& 
     if (more == 0) return;
     const std::int64_t first = blocks_;
     blocks_ += more / layers_;
+    if (!named_) return pool.take_unnamed(more);
     pages_.resize(slot(blocks_, 0));
     for (std::int64_t layer = 0; layer < layers_; ++layer) {
         for (std::int64_t block = first; block < blocks_; ++block) {
@@ -89,7 +90,16 @@ void BlockTable::copy_block(std::int64_t block, KvBlockPool& pool, std::vector<P
     }
 }
 
+void BlockTable::name_pages(KvBlockPool& pool) {
+    if (named_) return;
+    named_ = true;
+    pool.give_back_unnamed(page_count());
+    pages_.reserve(slot(blocks_, 0));
+    for (std::int64_t page = 0; page < page_count(); ++page) pages_.push_back(pool.allocate());
+}
+
 BlockTable BlockTable::fork(std::int64_t tokens, KvBlockPool& pool) {
+    name_pages(pool);
     BlockTable child = *this;
     child.blocks_ = blocks_for(tokens);
     CHECK(child.blocks_ <= blocks_);
@@ -101,12 +111,14 @@ BlockTable BlockTable::fork(std::int64_t tokens, KvBlockPool& pool) {
 
 void BlockTable::share_block(std::span<const PageId> pages, KvBlockPool& pool) {
     CHECK(static_cast<std::int64_t>(pages.size()) == layers_);
+    name_pages(pool);
     for (const PageId page : pages) pool.acquire(page);
     pages_.insert(pages_.end(), pages.begin(), pages.end());
     ++blocks_;
 }
 
 void BlockTable::release_all(KvBlockPool& pool) {
+    if (!named_) pool.give_back_unnamed(std::exchange(blocks_, 0) * layers_);
     for (std::int64_t layer = 0; layer < layers_; ++layer) {
         for (std::int64_t block = 0; block < blocks_; ++block) {
             pool.release(pages_[slot(block, layer)]);
@@ -122,7 +134,7 @@ std::int64_t BlockTable::page_count() const {
 
 std::vector<PageId> BlockTable::flatten(std::int64_t tokens) const {
     const std::int64_t n_blocks = blocks_for(tokens);
-    CHECK(n_blocks <= blocks_);
+    CHECK(n_blocks <= blocks_ && named_);
     std::vector<PageId> pages;
     pages.reserve(slot(n_blocks, 0));
     for (std::int64_t layer = 0; layer < layers_; ++layer) {
@@ -134,7 +146,7 @@ std::vector<PageId> BlockTable::flatten(std::int64_t tokens) const {
 }
 
 void BlockTable::replace_pages(std::vector<PageId> pages) {
-    CHECK(pages.size() == pages_.size());
+    CHECK(named_ && pages.size() == pages_.size());
     pages_ = std::move(pages);
 }
 

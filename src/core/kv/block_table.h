@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "core/kv/block_pool.h"
 #include "core/protocol/batch_plan.h"
 #include "core/protocol/types.h"
@@ -13,9 +14,12 @@ namespace helix::core {
 // BlockTable says where one sequence's KV lives on one worker: for each of the layers it runs
 // there, the pages of its logical blocks in order. All layers grow together. Tables may share
 // blocks; before a table writes to a shared one it gets a copy of its own.
+//
+// A table that is made without names only counts its pages. It has them from when they are named,
+// which is before anybody shares, sends or swaps them.
 class BlockTable {
   public:
-    BlockTable(LayerRange layers, std::int32_t block_size);
+    BlockTable(LayerRange layers, std::int32_t block_size, bool named = true);
 
     // Returns the pages that growing to hold these tokens would take from the pool; 0 when it
     // already does.
@@ -34,11 +38,16 @@ class BlockTable {
     // Returns a table that shares the blocks which hold the first tokens; this one must hold that
     // many. Allocates nothing.
     BlockTable fork(std::int64_t tokens, KvBlockPool& pool);
-    // From now on other tables may refer to pages of this one, which then does not write to them.
-    void note_shared() { may_share_ = true; }
+    // From now on others may refer to pages of this one, which then does not write to them.
+    void note_shared() {
+        CHECK(named_);
+        may_share_ = true;
+    }
     // Adds a block of pages in use, one for each layer.
     void share_block(std::span<const PageId> pages, KvBlockPool& pool);
     void release_all(KvBlockPool& pool);
+    void name_pages(KvBlockPool& pool);  // all pages, those that will come included
+    bool named() const { return named_; }
 
     std::int64_t page_count() const;
     // pages[(layer - layers.begin) * n_blocks + block], as BatchChunk::pages wants them, for the
@@ -47,12 +56,12 @@ class BlockTable {
     std::size_t full_blocks(std::int64_t tokens) const {
         return static_cast<std::size_t>(tokens / block_size_);
     }
-    // Returns every page, layers of a block together.
+    // Returns every page that has a name, layers of a block together.
     const std::vector<PageId>& pages() const { return pages_; }
     std::span<const PageId> block(std::int64_t block) const {
         return std::span(pages_).subspan(slot(block, 0), static_cast<std::size_t>(layers_));
     }
-    // Replaces all pages by others, whose references this table takes over.
+    // Replaces all pages, which are named, by others, whose references this table takes over.
     void replace_pages(std::vector<PageId> pages);
 
   private:
@@ -65,6 +74,7 @@ class BlockTable {
 
     std::int32_t block_size_;
     std::int32_t layers_;
+    bool named_;
     bool may_share_ = false;     // the page that is written next may be in others' tables
     std::int64_t blocks_ = 0;    // of each layer
     std::vector<PageId> pages_;  // [block][layer]

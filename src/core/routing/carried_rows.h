@@ -18,22 +18,29 @@ namespace helix::core {
 // carried, so the shares are those of the flow also where requests come one by one.
 class CarriedRows {
   public:
-    explicit CarriedRows(std::size_t ways = 0) : ever_(ways, 0), since_pause_(ways, 0) {}
+    explicit CarriedRows(std::size_t ways = 0) : ways_(ways) {}
 
     void add(std::size_t way, double rows_for_flow) {
-        ever_[way] += rows_for_flow;
-        since_pause_[way] += rows_for_flow;
+        ways_[way].ever += rows_for_flow;
+        ways_[way].since_pause += rows_for_flow;
     }
-    // What counts, by way, for a request that is routed now.
-    const std::vector<double>& counted_for(const RoutedRequest& request) {
-        if (request.others_run) return since_pause_;
-        since_pause_.assign(ever_.size(), 0);
-        return ever_;
+    // A request is routed now: what counted() says from now on is for that one.
+    void count_for(const RoutedRequest& request) {
+        counts_ever_ = !request.others_run;
+        if (!counts_ever_) return;
+        for (Way& way : ways_) way.since_pause = 0;
+    }
+    double counted(std::size_t way) const {
+        return counts_ever_ ? ways_[way].ever : ways_[way].since_pause;
     }
 
   private:
-    std::vector<double> ever_;
-    std::vector<double> since_pause_;
+    struct Way {
+        double ever = 0;
+        double since_pause = 0;
+    };
+    std::vector<Way> ways_;
+    bool counts_ever_ = false;
 };
 
 }  // namespace helix::core

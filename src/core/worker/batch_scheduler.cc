@@ -237,6 +237,11 @@ void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
         const bool kept = share && !state.ready_prefills.entries().empty();
         const std::int64_t places = state.config.max_batch_seqs - (kept ? 1 : 0);
         const std::int64_t most = std::min(limits.decodes, std::max<std::int64_t>(1, places));
+        const auto expected = static_cast<std::size_t>(decodes_ready(state, most));
+        plan.chunks.reserve(expected + (share ? 1 : 0));
+        for (std::size_t i = 0; i < expected; ++i) {
+            state.ready_decodes.entries()[i].sequence->prefetch();
+        }
         for (const ReadyList::Entry& entry : state.ready_decodes.entries()) {
             if (rows_left <= 0 || builder.full() || decodes_added == most) break;
             const std::int32_t added = builder.add(*entry.sequence, rows_left);

@@ -176,7 +176,9 @@ void Worker::Impl::send_kv(const SendKv& message, std::vector<WorkerAction>& act
     if (!wrong.empty()) return refuse_kv(key, wrong, actions);
     // From here on a batch that writes to one of these pages writes to a copy.
     for (const KvSpan& span : message.spans) {
-        sequences.find({message.request, message.attempt, span.member})->table.note_shared();
+        BlockTable& table = sequences.find({message.request, message.attempt, span.member})->table;
+        table.name_pages(pool);
+        table.note_shared();
     }
     if (message.to == self) return share_kv(message, actions);
     export_kv(message);
@@ -280,7 +282,7 @@ void Worker::Impl::tell_unreached(std::vector<WorkerAction>& actions) const {
 
 void Worker::Impl::receive_kv(const KvBlocks& message, std::vector<WorkerAction>& actions) {
     const std::uint64_t buffer = message.payload.buffer;
-    if (buffer != 0) buffer_uses.add(buffer);
+    if (buffer != 0) buffer_uses.add(buffer, 1);
     const std::size_t before = imports.size();
     const std::string wrong = import_kv(message, actions);
     if (imports.size() == before) release_use(buffer, actions);

@@ -50,13 +50,13 @@ std::string wrong_rows(const StageInput& input) {
 // ---- rows
 // -----------------------------------------------------------------------------------------
 
-void Worker::Impl::accept(const StageInput& input, std::vector<WorkerAction>& actions) {
+void Worker::Impl::accept(const StageInput& input, Sequence* found,
+                          std::vector<WorkerAction>& actions) {
     const auto drop = [&](const Refusal& refusal) {
         release_use(input.payload.buffer, actions);
         refuse(input.key, refusal, actions);
     };
     // A live sequence was not freed, so the tombstones need not be asked for every row.
-    Sequence* found = sequences.find(input.key);
     if (found == nullptr) {
         const Refusal refusal = begin(input, actions);
         if (refusal.refused) return drop(refusal);
@@ -94,7 +94,7 @@ void Worker::Impl::accept(const StageInput& input, std::vector<WorkerAction>& ac
 }
 
 Turn Worker::Impl::next_turn(const Sequence& seq) {
-    const std::uint64_t order = turn(next_arrival++, seq.start->high_priority);
+    const std::uint64_t order = turn(next_arrival++, seq.high_priority);
     if (seq.key.member == 0) return {round, order};
     std::uint64_t& next = group_rounds[seq.key.request];
     const std::uint64_t mine = std::max(next, round);
@@ -147,9 +147,9 @@ Refusal Worker::Impl::admit(const StageInput& input, std::vector<WorkerAction>& 
     if (stage->layers.empty() || !layers.contains(stage->layers)) {
         return failed("this worker does not hold the pipeline's layers");
     }
-    auto sequence = std::make_unique<Sequence>(input.key, input.start,
-                                               static_cast<std::size_t>(stage - pipeline.begin()),
-                                               config.block_size, config.prefix_cache);
+    auto sequence = std::make_unique<Sequence>(
+        input.key, input.start, static_cast<std::size_t>(stage - pipeline.begin()),
+        config.block_size, config.prefix_cache, config.list_pages);
     sequence->began = now;
     const std::int32_t cached = input.start->cached_tokens();
     if (cached != input.first_position) {
@@ -198,6 +198,7 @@ bool Worker::Impl::share_prefix(Sequence& seq) {
 void Worker::Impl::keep_prefix(Sequence& seq) {
     const std::size_t full = seq.table.full_blocks(std::min(seq.computed, seq.certain));
     const auto size = static_cast<std::size_t>(config.block_size);
+    if (seq.blocks_kept.size() < full) seq.table.name_pages(pool);
     while (seq.blocks_kept.size() < full) {
         const std::size_t block = seq.blocks_kept.size();
         const base::Hash128 before =

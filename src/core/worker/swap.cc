@@ -126,6 +126,7 @@ void Worker::Impl::return_with(const SequenceKey& one, const SequenceKey& other)
 void Worker::Impl::swap_out(const std::vector<Sequence*>& group,
                             std::vector<WorkerAction>& actions) {
     if (group.empty()) return;
+    for (Sequence* seq : group) seq->table.name_pages(pool);
     const std::int64_t needed = distinct_pages(group);
     if (!can_swap_out(needed, host_pages.free_pages())) {
         actions.push_back(SendToCoordinator{

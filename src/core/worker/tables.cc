@@ -42,12 +42,14 @@ Sequence& SequenceTable::add(std::unique_ptr<Sequence> sequence) {
     const SequenceKey key = sequence->key;
     const auto it = lower_bound(entries_, key);
     CHECK(it == entries_.end() || it->first != key);
+    ++changes_;
     return *entries_.emplace(it, key, std::move(sequence))->second;
 }
 
 void SequenceTable::erase(const SequenceKey& key) {
     const auto it = lower_bound(entries_, key);
     CHECK(it != entries_.end() && it->first == key);
+    ++changes_;
     entries_.erase(it);
 }
 
@@ -64,12 +66,12 @@ auto find_use(Uses& uses, std::uint64_t buffer) {
 
 }  // namespace
 
-void BufferUses::add(std::uint64_t buffer) {
+void BufferUses::add(std::uint64_t buffer, std::int64_t uses) {
     const auto it = find_use(uses_, buffer);
     if (it != uses_.end() && it->buffer == buffer) {
-        ++it->count;
+        it->count += uses;
     } else {
-        uses_.insert(it, {buffer, 1});
+        uses_.insert(it, {buffer, uses});
     }
 }
 

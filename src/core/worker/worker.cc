@@ -106,10 +106,25 @@ void Worker::Impl::on_assign(const AssignLayers& message, std::vector<WorkerActi
 }
 
 void Worker::Impl::on_inputs(const StageInputs& message, std::vector<WorkerAction>& actions) {
-    for (const StageInput& input : message.inputs) {
-        if (input.payload.buffer != 0) buffer_uses.add(input.payload.buffer);
+    const std::vector<StageInput>& inputs = message.inputs;
+    std::vector<Sequence*> found = std::move(spare_found);
+    found.clear();
+    for (const StageInput& input : inputs) {
+        found.push_back(sequences.find(input.key));
+        if (found.back() != nullptr) found.back()->prefetch();
     }
-    for (const StageInput& input : message.inputs) accept(input, actions);
+    for (std::size_t i = 0; i < inputs.size();) {  // mostly all are of one frame
+        const std::uint64_t buffer = inputs[i].payload.buffer;
+        std::int64_t uses = 0;
+        for (; i < inputs.size() && inputs[i].payload.buffer == buffer; ++i) ++uses;
+        if (buffer != 0) buffer_uses.add(buffer, uses);
+    }
+    const std::uint64_t changes = sequences.changes();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const bool same = sequences.changes() == changes;
+        accept(inputs[i], same ? found[i] : sequences.find(inputs[i].key), actions);
+    }
+    spare_found = std::move(found);
 }
 
 void Worker::Impl::on_free(const FreeSequences& message, std::vector<WorkerAction>& actions) {
@@ -217,8 +232,10 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
     busy_total_ns += event.took.ns;
     note_cost(batch, event.took);
 
+    for (const RunningChunk& chunk : batch.chunks) chunk.sequence->prefetch();
     StageOutputs outputs;
     TokensProduced produced;
+    produced.tokens.reserve(event.tokens.size());
     std::span<const ProducedToken> tokens = event.tokens;
     std::span<const ProducedToken> scored = event.scored;
     std::span<const PooledRows> pooled = event.pooled;
@@ -246,7 +263,7 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
             scored = scored.subspan(chunk.scored);
             pooled = pooled.subspan(chunk.pools ? 1 : 0);
         }
-        finish_chunk(batch.id, chunk, outputs);
+        finish_chunk(batch, chunk, outputs);
     }
     CHECK(tokens.empty() && scored.empty() && pooled.empty());
 
@@ -327,14 +344,18 @@ void Worker::Impl::close_batch(const RunningBatch& batch, std::vector<WorkerActi
 }
 
 // Takes the chunk's rows off the sequence's oldest input and passes them on to the next stage.
-void Worker::Impl::finish_chunk(std::uint64_t batch, const RunningChunk& chunk,
+void Worker::Impl::finish_chunk(const RunningBatch& batch, const RunningChunk& chunk,
                                 StageOutputs& outputs) {
     Sequence& seq = *chunk.sequence;
     PendingRows& rows = seq.pending.front();
     CHECK(rows.first_position == chunk.first_position && seq.computed == chunk.first_position);
     RowTokens done;
-    done.assign(rows.tokens.begin(), rows.tokens.begin() + chunk.count);
-    rows.tokens.erase_front(static_cast<std::size_t>(chunk.count));
+    if (chunk.count == rows.size()) {
+        done = std::exchange(rows.tokens, {});
+    } else {
+        done.assign(rows.tokens.begin(), rows.tokens.begin() + chunk.count);
+        rows.tokens.erase_front(static_cast<std::size_t>(chunk.count));
+    }
     rows.first_position += chunk.count;
     if (rows.payload.buffer != 0) {
         rows.payload.first_row += static_cast<std::uint32_t>(chunk.count);
@@ -358,12 +379,14 @@ void Worker::Impl::finish_chunk(std::uint64_t batch, const RunningChunk& chunk,
         next.parent = seq.forked_from;
         if (seq.forked_from < 0) next.start = seq.start;
     }
-    next.payload = {batch, static_cast<std::uint32_t>(chunk.output_row),
+    next.payload = {batch.id, static_cast<std::uint32_t>(chunk.output_row),
                     static_cast<std::uint32_t>(chunk.count)};
     WorkerId to = *seq.next;
     const Pipeline& pipeline = seq.start->pipeline;
     if (planted(PlantedBug::stage_skipped) && epoch > 1) to = pipeline.back().worker;
-    inputs_for(to, outputs).push_back(std::move(next));
+    std::vector<StageInput>& inputs = inputs_for(to, outputs);
+    if (inputs.empty()) inputs.reserve(batch.chunks.size());
+    inputs.push_back(std::move(next));
 }
 
 void Worker::Impl::report(std::vector<WorkerAction>& actions) {

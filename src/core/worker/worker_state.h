@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/prefetch.h"
 #include "core/batch/batch_costs.h"
 #include "core/batch/batch_load.h"
 #include "core/batch/round_trip.h"
@@ -103,7 +104,8 @@ struct Sequence {
     LayerRange layers;
     std::optional<WorkerId> next;  // the stage after ours; none: ours is the last
     bool keeps_history = false;
-    bool timed = false;  // as in SequenceStart
+    bool timed = false;          // as in SequenceStart
+    bool high_priority = false;  // as in SequenceStart
     bool in_batch = false;
     bool ending = false;        // freed while in a batch: goes when the batch has finished
     bool stuck = false;         // the coordinator was told that pages are missing
@@ -120,14 +122,16 @@ struct Sequence {
     std::vector<double> pooled;        // with pooling: of the rows that are computed (PooledRows)
     std::vector<base::Hash128> blocks_kept;  // hashes of the full blocks; with a prefix cache
 
-    // stage is this worker's in start's pipeline; cached says that there is a prefix cache.
+    // stage is this worker's in start's pipeline; cached says that there is a prefix cache, named
+    // that somebody asks for its pages.
     Sequence(const SequenceKey& k, base::SharedValue<SequenceStart> s, std::size_t stage,
-             std::int32_t block_size, bool cached)
+             std::int32_t block_size, bool cached, bool named)
         : key(k),
           prompt_tokens(s->prompt_tokens),
           layers(s->pipeline[stage].layers),
           timed(s->timed),
-          table(layers, block_size),
+          high_priority(s->high_priority),
+          table(layers, block_size, named),
           start(std::move(s)) {
         if (stage + 1 < start->pipeline.size()) {
             next = start->pipeline[stage + 1].worker;
@@ -149,6 +153,7 @@ struct Sequence {
           next(parent.next),
           keeps_history(parent.keeps_history),
           timed(parent.timed),
+          high_priority(parent.high_priority),
           swapped(parent.swapped),
           table(parent.table.fork(tokens, pool)),
           start(parent.start) {
@@ -173,6 +178,8 @@ struct Sequence {
     // Says whether it is in a list of those that are ready.
     bool is_ready() const { return !pending.empty() && !in_batch && !swapped; }
     bool is_new() const { return computed == first_row && forked_from < 0; }
+    // Asks for what every row touches, before it is needed.
+    void prefetch() const { base::prefetch<256>(this); }
 };
 
 // SequenceTable has a worker's sequences in order of their keys; they stay where they are while
@@ -187,18 +194,21 @@ class SequenceTable {
     bool has(RequestId request) const;                        // says so for any attempt
     bool empty() const { return entries_.empty(); }
     std::size_t size() const { return entries_.size(); }
+    // Rises whenever a sequence comes or goes: what find() returned is right until then.
+    std::uint64_t changes() const { return changes_; }
     auto begin() const { return entries_.begin(); }
     auto end() const { return entries_.end(); }
 
   private:
     std::vector<Entry> entries_;
+    std::uint64_t changes_ = 0;
 };
 
 // BufferUses has the received frames of activations, each with the number of inputs that still need
 // it.
 class BufferUses {
   public:
-    void add(std::uint64_t buffer);
+    void add(std::uint64_t buffer, std::int64_t uses);
     bool release(std::uint64_t buffer);  // it is in use; true if that was its last use
     bool contains(std::uint64_t buffer) const;
     bool empty() const { return uses_.empty(); }
@@ -296,6 +306,7 @@ struct Worker::Impl {
     SequenceTable sequences;
     ReadyList ready_decodes;
     ReadyList ready_prefills;
+    std::vector<Sequence*> spare_found;  // memory of an earlier message
     std::int64_t n_past_prompt = 0;      // sequences past their prompt, with rows here now or not
     std::deque<SequenceKey> tombstones;  // freed lately: late rows for them are dropped
     std::set<SequenceKey> tombstone_set;
@@ -402,7 +413,8 @@ struct Worker::Impl {
     void assign(const AssignLayers& message, std::vector<WorkerAction>& actions);
     void assign_deferred(std::vector<WorkerAction>& actions);
     void start_loading(const AssignLayers& message, std::vector<WorkerAction>& actions);
-    void accept(const StageInput& input, std::vector<WorkerAction>& actions);
+    // found is the input's sequence; null if there is none.
+    void accept(const StageInput& input, Sequence* found, std::vector<WorkerAction>& actions);
     // Creates the sequence of its first rows, or says why not.
     Refusal begin(const StageInput& input, std::vector<WorkerAction>& actions);
     Refusal admit(const StageInput& input, std::vector<WorkerAction>& actions);
@@ -452,7 +464,7 @@ struct Worker::Impl {
     double layer_share(const Sequence& sequence) const {
         return static_cast<double>(sequence.layers.size()) / static_cast<double>(layers.size());
     }
-    void finish_chunk(std::uint64_t batch, const RunningChunk& chunk, StageOutputs& outputs);
+    void finish_chunk(const RunningBatch& batch, const RunningChunk& chunk, StageOutputs& outputs);
     // Keeps what was pooled for the sequence's next rows, or says its embedding.
     static void take_pooled(const RunningChunk& chunk, const PooledRows& rows,
                             TokensProduced& produced);

@@ -24,7 +24,7 @@ struct SimMessage {
 // What carries messages: a network that says when each arrives, if it does, and how often.
 class Carrier {
   public:
-    using Receiver = std::function<void(SimMessage)>;
+    using Receiver = std::function<void(SimMessage&&)>;
 
     Carrier() = default;
     Carrier(const Carrier&) = delete;

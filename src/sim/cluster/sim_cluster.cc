@@ -19,7 +19,7 @@ SimCluster::SimCluster(const SimClusterConfig& config, VirtualClock& clock, Comp
       carrier_(carrier),
       driver_(driver),
       coordinator_(config.coordinator) {
-    carrier_.set_receiver([this](SimMessage message) { arrive(std::move(message)); });
+    carrier_.set_receiver([this](SimMessage&& message) { arrive(std::move(message)); });
 }
 
 // ---- machines
@@ -191,7 +191,7 @@ void SimCluster::tell(const SimMachine& which, std::uint64_t incarnation,
     spare_worker_actions_ = std::move(actions);
 }
 
-void SimCluster::arrive(SimMessage message) {
+void SimCluster::arrive(SimMessage&& message) {
     SimMachine& machine = *machines_[message.worker.value];
     if (auto* said = std::get_if<core::CoordinatorMessage>(&message.content)) {
         const auto former = formers_.find(message.term);

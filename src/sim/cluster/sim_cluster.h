@@ -81,7 +81,7 @@ class SimCluster {
     void tick_formers(double silent_limit_s);
 
   private:
-    void arrive(SimMessage message);
+    void arrive(SimMessage&& message);
     bool is_led_by(const SimMachine& machine, std::uint64_t term);
     void arrive_at_former(Former& former, SimMessage message);
     void tell_former(std::uint64_t term, const core::CoordinatorEvent& event);

@@ -4,7 +4,7 @@
 
 namespace helix::sim {
 
-void VirtualClock::at(base::TimePoint when, Happening what) {
+void VirtualClock::at(base::TimePoint when, std::uint64_t place, Happening what) {
     std::uint32_t slot = 0;
     if (free_slots_.empty()) {
         slot = static_cast<std::uint32_t>(happenings_.size());
@@ -14,7 +14,7 @@ void VirtualClock::at(base::TimePoint when, Happening what) {
         free_slots_.pop_back();
         happenings_[slot] = std::move(what);
     }
-    queue_.push({when.ns, order_++, slot});
+    queue_.push({when.ns, place, slot});
 }
 
 void VirtualClock::run_next() {

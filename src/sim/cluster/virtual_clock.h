@@ -17,7 +17,16 @@ class VirtualClock {
     using Happening = std::function<void()>;
 
     base::TimePoint now() const { return now_; }
-    void at(base::TimePoint when, Happening what);
+    void at(base::TimePoint when, Happening what) { at(when, keep_places(1), std::move(what)); }
+    // As if it had been asked for when the place was kept.
+    void at(base::TimePoint when, std::uint64_t place, Happening what);
+    // Keeps so many places, one after the other, for what will be asked for later; returns the
+    // first. So a long list of what is to happen need not lie in the queue all the time.
+    std::uint64_t keep_places(std::uint64_t count) {
+        const std::uint64_t first = order_;
+        order_ += count;
+        return first;
+    }
     void after(double seconds, Happening what) {
         at(now_ + base::from_seconds(seconds), std::move(what));
     }

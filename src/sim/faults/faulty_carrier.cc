@@ -62,7 +62,8 @@ double FaultyCarrier::bytes_of(const SimMessage& message) const {
 }
 
 void FaultyCarrier::send(const SimMessage& message, Kind kind) {
-    send(message.from, message.to, bytes_of(message), kind, [this, message] { receive_(message); });
+    send(message.from, message.to, bytes_of(message), kind,
+         [this, message] { receive_(SimMessage(message)); });
 }
 
 void FaultyCarrier::send(std::int32_t from, std::int32_t to, double bytes, Kind kind,

@@ -183,9 +183,8 @@ base::Status LoadedCluster::plan_arrivals(double start_s) {
     if (setup_.online) {
         TRY(arrivals_, make_arrivals(*setup_.online, lengths_, start_s,
                                      setup_.warmup_s + setup_.duration_s, random_));
-        for (const Arrival& arrival : arrivals_) {
-            clock_.at({base::from_seconds(arrival.at_s).ns}, [this] { arrive(); });
-        }
+        arrivals_place_ = clock_.keep_places(arrivals_.size());
+        await_arrival();
         return base::Ok{};
     }
     const TimePoint start{base::from_seconds(start_s).ns};
@@ -195,10 +194,17 @@ base::Status LoadedCluster::plan_arrivals(double start_s) {
     return base::Ok{};
 }
 
+void LoadedCluster::await_arrival() {
+    if (next_arrival_ == arrivals_.size()) return;
+    const TimePoint at{base::from_seconds(arrivals_[next_arrival_].at_s).ns};
+    clock_.at(at, arrivals_place_ + next_arrival_, [this] { arrive(); });
+}
+
 void LoadedCluster::arrive() {
     ++n_waiting_;
     if (setup_.online) {
         const Arrival& arrival = arrivals_[next_arrival_++];
+        await_arrival();
         submit(arrival.length, arrival.priority);
     } else {
         submit(lengths_.next(random_), 0);

@@ -85,6 +85,7 @@ class LoadedCluster final : private ClusterDriver {
 
     // ---- load
     base::Status plan_arrivals(double start_s);
+    void await_arrival();
     void arrive();
     void submit(RequestLength length, std::int32_t priority);
     void feed();
@@ -115,6 +116,7 @@ class LoadedCluster final : private ClusterDriver {
     std::map<core::RequestId, std::uint32_t> moving_;
     std::vector<Arrival> arrivals_;
     std::size_t next_arrival_ = 0;
+    std::uint64_t arrivals_place_ = 0;  // of the first, among what happens at one time
     std::int64_t n_waiting_ = 0;  // arrived and not admitted
     TimePoint window_begin_;
     TimePoint window_end_;

@@ -46,7 +46,8 @@ void ModelledCarrier::send(SimMessage message) {
     } else {
         slot = free_slots_.back();
         free_slots_.pop_back();
-        carried_[slot] = {std::move(message), journey};
+        carried_[slot].message = std::move(message);
+        carried_[slot].journey = journey;
     }
     clock_.at(journey.passage.arrives, [this, slot] { arrive(slot); });
 }

@@ -15,12 +15,17 @@ namespace {
 class MaxFlowRouter final : public HopRouter {
   public:
     explicit MaxFlowRouter(const RouterSetup& setup)
-        : HopRouter(setup.graph.planned()), carried_(graph().edges().size()) {}
+        : HopRouter(setup.graph.planned()), carried_(graph().edges().size()) {
+        for (const PipelineEdge& edge : graph().edges()) {
+            of_one_row_.push_back(1 / edge.flow_tokens_per_s);
+        }
+    }
 
     void on_sent(const Path& path, std::int64_t rows) override {
         for (const std::int32_t e : path) {
-            carried_.add(static_cast<std::size_t>(e),
-                         static_cast<double>(rows) / graph().edge(e).flow_tokens_per_s);
+            const auto way = static_cast<std::size_t>(e);
+            const double flow = graph().edge(e).flow_tokens_per_s;
+            carried_.add(way, rows == 1 ? of_one_row_[way] : static_cast<double>(rows) / flow);
         }
     }
 
@@ -28,13 +33,13 @@ class MaxFlowRouter final : public HopRouter {
     std::int32_t choose(const RoutedRequest& request, std::span<const std::int32_t> edges,
                         const WorkerLoads&) override {
         CHECK(request.rows > 0);
-        const std::vector<double>& carried = carried_.counted_for(request);
+        carried_.count_for(request);
         const auto weight = static_cast<double>(request.rows);
         std::int32_t best = -1;
         double best_cost = 0;
         for (const std::int32_t e : edges) {
             const double more = weight / graph().edge(e).flow_tokens_per_s;
-            const double cost = carried[static_cast<std::size_t>(e)] + more;
+            const double cost = carried_.counted(static_cast<std::size_t>(e)) + more;
             // Ties, up to rounding, go to the first edge: no bursts, equal on every machine.
             if (best < 0 || cost < best_cost - kCostTie * more) {
                 best = e;
@@ -44,7 +49,8 @@ class MaxFlowRouter final : public HopRouter {
         return best;
     }
 
-    CarriedRows carried_;  // by edge
+    CarriedRows carried_;             // by edge
+    std::vector<double> of_one_row_;  // by edge: what one row adds
 };
 
 }  // namespace

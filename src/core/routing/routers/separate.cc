@@ -27,7 +27,7 @@ class SeparateRouter final : public RequestRouter {
     }
 
     Path route(const RoutedRequest& request, const StageFits& fits, const WorkerLoads&) override {
-        const std::vector<double>& carried = carried_.counted_for(request);
+        carried_.count_for(request);
         const auto weight = static_cast<double>(request.rows);
         const Lane* best = nullptr;
         double best_cost = 0;
@@ -35,7 +35,7 @@ class SeparateRouter final : public RequestRouter {
             const Lane& lane = lanes_[i];
             if (!holds(lane, fits)) continue;
             const double more = weight / lane.tokens_per_s;
-            const double cost = carried[i] + more;
+            const double cost = carried_.counted(i) + more;
             if (best == nullptr || cost < best_cost - kCostTie * more) {
                 best = &lane;
                 best_cost = cost;
