@@ -360,6 +360,41 @@ TEST(RequestLife, ARequestThatFailsOverKeepsItsTokensAndItsPlace) {
     EXPECT_TRUE(state.pipeline.empty());
 }
 
+// ---- RequestLoads
+// ----------------------------------------------------------------------------------
+
+TEST(RequestLoads, WhatIsOnlyLookedAtIsAsIfItWereCountedAnew) {
+    Parts parts;
+    parts.serve(2);
+    RequestLoads loads;
+    const auto check = [&] {
+        const PipelineGraph& graph = parts.placements.router()->graph();
+        RequestLoads anew;
+        for (RequestLoads* one : {&loads, &anew}) {
+            one->update(graph, parts.placements.routers_made(), parts.requests, parts.demand,
+                        parts.config.block_size);
+        }
+        for (std::size_t n = 0; n < 2; ++n) {
+            EXPECT_EQ(loads.nodes()[n].used(), anew.nodes()[n].used());
+            EXPECT_EQ(loads.nodes()[n].batch(), anew.nodes()[n].batch());
+        }
+        return std::pair(loads.nodes()[0].used(), loads.nodes()[1].used());
+    };
+    for (std::uint64_t id = 1; id <= 3; ++id) parts.decode(Parts::request_of(id, 8, 40), 0);
+    RequestState& grows = parts.decode(Parts::request_of(4, 8, 40), 1);
+    const auto first = check();
+    EXPECT_GT(first.first, first.second);
+    EXPECT_EQ(check(), first);
+    grows.output.resize(20, 1);
+    EXPECT_GT(check().second, first.second);
+    parts.life.finish({2}, FinishReason::cancelled);
+    parts.decode(Parts::request_of(5, 8, 40), 1);
+    EXPECT_LT(check().first, first.first);
+    parts.life.finish({4}, FinishReason::cancelled);
+    parts.decode(Parts::request_of(4, 8, 40), 0);
+    EXPECT_EQ(check(), first) << "another request of the same id";
+}
+
 // ---- PathChoice, Dispatcher, Stalls, PrefixRouting
 // -----------------------------------------------------------------------------------------
 

@@ -13,15 +13,6 @@ namespace {
 // requests soon end, and moving takes memory of its own meanwhile.
 constexpr Duration kStuck = base::from_ms(500);
 
-// Returns the pipeline on which the request runs, or on which it is going to run.
-const Pipeline& pipeline_of(const RequestState& state) {
-    return state.migration ? state.migration->pipeline : state.pipeline;
-}
-
-std::int64_t sequences_of(const RequestState& state) {
-    return state.group ? static_cast<std::int64_t>(state.group->members.size()) : 1;
-}
-
 BalanceRequest seen_by_balance(const RequestState& state, std::int64_t tokens, bool movable) {
     BalanceRequest request;
     request.id = state.request.id;
@@ -29,7 +20,7 @@ BalanceRequest seen_by_balance(const RequestState& state, std::int64_t tokens, b
     request.order = state.order;
     request.path = state.migration ? state.migration->path : state.path;
     request.tokens = tokens;
-    request.sequences = static_cast<std::int32_t>(sequences_of(state));
+    request.sequences = static_cast<std::int32_t>(live_sequences(state));
     request.movable = movable && !request.path.empty();
     return request;
 }
@@ -59,9 +50,10 @@ RequestState* Balancer::head_without_room() {
     return placements_.router()->can_route(paths_.fits_for(state)) ? nullptr : &state;
 }
 
-BalanceView Balancer::balance_view(TimePoint now) const {
+BalanceView Balancer::node_view(TimePoint now) {
     BalanceView view;
     view.graph = &placements_.router()->graph();
+    loads_.update(*view.graph, placements_.routers_made(), requests_, demand_, config_.block_size);
     const auto node_at = [&](WorkerId worker) -> NodeLoad* {
         const std::int32_t node = view.graph->node_of(worker);
         return node < 0 ? nullptr : &view.nodes[static_cast<std::size_t>(node)];
@@ -72,21 +64,12 @@ BalanceView Balancer::balance_view(TimePoint now) const {
         const std::int64_t memory = pages * config_.block_size;
         const auto headroom =
             static_cast<std::int64_t>(config_.balance.headroom * static_cast<double>(memory));
-        view.nodes.emplace_back(std::max(1, node.layers.size()), memory, headroom);
+        NodeLoad& load = view.nodes.emplace_back(std::max(1, node.layers.size()), memory, headroom);
+        load.add(loads_.nodes()[view.nodes.size() - 1]);
         const bool emptied = it != fleet_.end() && it->second.draining;
-        if (emptied) view.nodes.back().add({UsageKind::draining});
+        if (emptied) load.add({UsageKind::draining});
         const std::optional<TimePoint> last = preempter_.last_at(node.worker);
         view.preempts.push_back(last && now - *last < config_.balance.interval * 4);
-    }
-    for (const auto& [id, state] : requests_) {
-        if (!state.running || state.swapped) continue;
-        const std::int64_t tokens = demand_.blocks_held(state) * config_.block_size;
-        view.requests.push_back(seen_by_balance(state, tokens, migrations_.moves_now(state)));
-        for (const Stage& stage : pipeline_of(state)) {
-            NodeLoad* node = node_at(stage.worker);
-            if (node == nullptr) continue;
-            node->add(usage_at(view.requests.back(), stage.layers.size()));
-        }
     }
     // Room is being made there for the waiting request, so nobody else is to take it.
     if (!clearing_.moving.empty() && requests_.contains(clearing_.waiting)) {
@@ -100,6 +83,23 @@ BalanceView Balancer::balance_view(TimePoint now) const {
         }
     }
     return view;
+}
+
+void Balancer::add_requests(BalanceView& view) const {
+    std::vector<char> source(view.nodes.size());
+    for (std::size_t n = 0; n < source.size(); ++n) {
+        source[n] = is_source(view, n, config_.balance.pairing) ? 1 : 0;
+    }
+    for (const auto& [id, state] : std::as_const(requests_)) {
+        if (!state.running || state.swapped || state.migration) continue;
+        const bool leaves = std::any_of(state.path.begin(), state.path.end(), [&](std::int32_t e) {
+            const std::int32_t to = view.graph->edge(e).to;
+            return to != spec::kCoordinator && source[static_cast<std::size_t>(to)] != 0;
+        });
+        if (!leaves || !migrations_.moves_now(state)) continue;
+        const std::int64_t tokens = demand_.blocks_held(state) * config_.block_size;
+        view.requests.push_back(seen_by_balance(state, tokens, true));
+    }
 }
 
 // Room is made for one request at a time, and the next is only looked at when all that moves for
@@ -157,7 +157,10 @@ MayTake Balancer::may_move(TimePoint now, MigrationReason reason) const {
 }
 
 void Balancer::even_out(TimePoint now) {
-    for (const Move& move : plan_moves(balance_view(now), config_.balance.pairing,
+    BalanceView view = node_view(now);
+    add_requests(view);
+    if (view.requests.empty()) return;
+    for (const Move& move : plan_moves(std::move(view), config_.balance.pairing,
                                        may_move(now, MigrationReason::balance))) {
         migrations_.begin_migration(now, requests_.at(move.id), move.to, MigrationReason::balance);
     }

@@ -13,6 +13,7 @@
 #include "core/coordinator/placements.h"
 #include "core/coordinator/preempter.h"
 #include "core/coordinator/prompt_window.h"
+#include "core/coordinator/request_loads.h"
 #include "core/coordinator/request_table.h"
 #include "core/coordinator/room.h"
 #include "core/coordinator/swaps.h"
@@ -51,9 +52,11 @@ class Balancer {
     void balance(TimePoint now);
     // Returns the request that waits first, if it only waits for room; otherwise returns null.
     RequestState* head_without_room();
-    BalanceView balance_view(TimePoint now) const;
+    BalanceView node_view(TimePoint now);  // without requests, but for what they are at the nodes
 
   private:
+    // Adds the requests that may leave a source, by rising id.
+    void add_requests(BalanceView& view) const;
     void make_room(TimePoint now);
     MayTake may_move(TimePoint now, MigrationReason reason) const;
     void even_out(TimePoint now);
@@ -72,6 +75,7 @@ class Balancer {
     const Preempter& preempter_;
     TimePoint next_balance_;
     RoomInMaking clearing_;
+    RequestLoads loads_;
 };
 
 }  // namespace helix::core

@@ -162,6 +162,9 @@ void Coordinator::Impl::cut_off(TimePoint now, WorkerId worker, const std::strin
 void Coordinator::Impl::worker_said(TimePoint now, const FromWorker& event) {
     const WorkerId worker = event.worker;
     if (!fleet.contains(worker)) return;  // it was lost meanwhile
+    if (const auto* drawn = std::get_if<TokensProduced>(&event.message)) {
+        for (const ProducedToken& token : drawn->tokens) requests.prefetch(token.key.request);
+    }
     const std::string wrong =
         std::visit([&](const auto& message) { return entrance.contradiction(worker, message); },
                    event.message);

@@ -32,6 +32,13 @@ class NodeLoad {
 
     void add(const Usage& usage) { count(usage, 1); }
     void remove(const Usage& usage) { count(usage, -1); }  // it was added before
+    // Adds all that was added to the other.
+    void add(const NodeLoad& other) {
+        own_ += other.own_;
+        batch_ += other.batch_;
+        high_ += other.high_;
+        draining_ += other.draining_;
+    }
 
     // Returns the freeness in tokens. A node without sequences is treated as if one of all its
     // layers ran there. The result falls with everything that is added. A negative rest is not

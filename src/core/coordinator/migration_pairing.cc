@@ -29,7 +29,7 @@ class Round {
         for (const std::int32_t source : sources()) {
             if (static_cast<std::int32_t>(moves.size()) >= config_.moves) break;
             // Requests that have left other sources may have helped this one, too.
-            if (took_[index(source)] != 0 || !is_source(source)) continue;
+            if (took_[index(source)] != 0 || !gives(source)) continue;
             if (auto move = move_from(source); !move.to.empty()) moves.push_back(std::move(move));
         }
         return moves;
@@ -40,15 +40,12 @@ class Round {
     NodeLoad& node(std::int32_t n) { return view_.nodes[index(n)]; }
     const NodeLoad& node(std::int32_t n) const { return view_.nodes[index(n)]; }
 
-    bool is_source(std::int32_t n) const {
-        if (node(n).freeness() < config_.source_below) return true;
-        return index(n) < view_.preempts.size() && view_.preempts[index(n)] != 0;
-    }
+    bool gives(std::int32_t n) const { return is_source(view_, index(n), config_); }
 
     std::vector<std::int32_t> sources() const {
         std::vector<std::int32_t> found;
         for (std::int32_t n = 0; index(n) < view_.nodes.size(); ++n) {
-            if (is_source(n)) found.push_back(n);
+            if (gives(n)) found.push_back(n);
         }
         std::stable_sort(found.begin(), found.end(), [&](std::int32_t a, std::int32_t b) {
             return node(a).freeness() < node(b).freeness();
@@ -122,7 +119,7 @@ class Round {
         for (std::size_t e = 0; e < freeness.size(); ++e) {
             freeness[e] = after(request, source, static_cast<std::int32_t>(e));
             const std::int32_t to = graph_.edges()[e].to;
-            if (!keep_sources && to != spec::kCoordinator && is_source(to)) freeness[e] = -1;
+            if (!keep_sources && to != spec::kCoordinator && gives(to)) freeness[e] = -1;
         }
         const auto width = [&](std::int32_t e) { return freeness[index(e)]; };
         const WidePath freest = widest_path(graph_, width);
@@ -185,6 +182,11 @@ class Round {
 
 Usage usage_at(const BalanceRequest& request, std::int32_t layers) {
     return {UsageKind::running, request.tokens, layers, request.sequences, request.high()};
+}
+
+bool is_source(const BalanceView& view, std::size_t node, const PairingConfig& config) {
+    if (view.nodes[node].freeness() < config.source_below) return true;
+    return node < view.preempts.size() && view.preempts[node] != 0;
 }
 
 std::vector<Move> plan_moves(BalanceView view, const PairingConfig& config,

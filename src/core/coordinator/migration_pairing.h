@@ -50,10 +50,11 @@ struct PairingConfig {
 
 struct BalanceView {
     const PipelineGraph* graph = nullptr;
-    // The loads of all requests below, by index in the graph.
+    // The loads of all requests, by index in the graph.
     std::vector<NodeLoad> nodes;
     // By node: it had to preempt lately, which makes it a source.
     std::vector<char> preempts;
+    // Those that may move off a source, or more.
     std::vector<BalanceRequest> requests;
 };
 
@@ -66,6 +67,9 @@ struct Move {
 // Says whether the request may have this stage, by memory as the coordinator estimates it and by
 // the format of pages. It is only asked about stages that the request does not have.
 using MayTake = std::function<bool(const BalanceRequest&, WorkerId, LayerRange)>;
+
+// Says whether the node gives requests, as long as nothing has moved.
+bool is_source(const BalanceView& view, std::size_t node, const PairingConfig& config);
 
 // Plans one round. Each source gives at most one request, the fullest source first, and each node
 // takes at most one.

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/id_map.h"
+#include "base/prefetch.h"
 #include "core/coordinator/request_state.h"
 
 namespace helix::core {
@@ -27,6 +28,10 @@ class RequestTable {
     const RequestState* by_id(RequestId id) const {  // null if it is not here
         const Map::iterator* it = index_.find(id.value);
         return it == nullptr ? nullptr : &(*it)->second;
+    }
+    // Asks for what is looked at when something of the request comes, before it is needed.
+    void prefetch(RequestId id) const {
+        if (const RequestState* state = by_id(id)) base::prefetch<sizeof(RequestState)>(state);
     }
     bool contains(RequestId id) const { return index_.find(id.value) != nullptr; }
     // Adds a request whose id is new.

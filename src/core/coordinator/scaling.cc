@@ -14,7 +14,7 @@ std::optional<DrainWorker> Scaling::scale(TimePoint now) {
     if (!scaler_ || placements_.epoch() == 0 || placements_.pending() || !planning_.is_idle()) {
         return {};
     }
-    const BalanceView loads = balancer_.balance_view(now);
+    const BalanceView loads = balancer_.node_view(now);
     const std::vector<PipelineNode>& nodes = loads.graph->nodes();
     // All that waits wants room: the first request at one place, and all together spread evenly. A
     // queue that grows while memory is not yet full is too little room as well.

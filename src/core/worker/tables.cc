@@ -8,10 +8,20 @@
 namespace helix::core {
 namespace {
 
+// Returns the first entry that does not come before the key. Which half has it cannot be guessed,
+// so the processor is not made to: the steps have no branches.
 auto lower_bound(const std::vector<SequenceTable::Entry>& entries, const SequenceKey& key) {
+    std::size_t first = 0;
+    for (std::size_t count = entries.size(); count > 1;) {
+        const std::size_t half = count / 2;
+        const bool later = entries[first + half - 1].first.request < key.request;
+        first += half * static_cast<std::size_t>(later);
+        count -= half;
+    }
+    const auto at = entries.begin() + static_cast<std::ptrdiff_t>(first);
+    if (at == entries.end() || at->first >= key) return at;
     return std::partition_point(
-        entries.begin(), entries.end(),
-        [&](const SequenceTable::Entry& entry) { return entry.first < key; });
+        at, entries.end(), [&](const SequenceTable::Entry& entry) { return entry.first < key; });
 }
 
 }  // namespace
