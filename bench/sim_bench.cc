@@ -4,7 +4,7 @@
 //     sim_bench growth        our own policy, single24, for twice as long three times
 //     sim_bench thousand [SECONDS [REQUESTS_PER_S [MODEL [WEIGHTS [STAGES [MACHINES]]]]]]
 //                             1,000 machines in ten regions, online; 3600 s of 100 requests/s of
-//                             llama2-70b if not given
+//                             llama2-70b through 40 stages if not given
 // Without arguments it runs the first three. Each line is a row of a Markdown table. The inputs of
 // the first three are the published clusters and layouts in HELIX_DATA_DIR.
 
@@ -147,7 +147,7 @@ struct Thousand {
     double requests_per_s = 100;
     std::string model = "llama2-70b";
     std::string weights = "f16";
-    std::int32_t stages = 4;
+    std::int32_t stages = 40;
     std::int32_t machines = 1000;
 };
 
@@ -170,7 +170,8 @@ void print_thousand(const Thousand& asked, const sim::SimReport& report, const C
         static_cast<unsigned long long>(report.digest));
 }
 
-// Plans each region for itself by block packing, with at most this many stages; the flows add up.
+// Plans each region for itself, by block packing with at most this many stages, or where these are
+// many in equal ones; the flows add up.
 base::Result<spec::PlacementFile> plan_regions(const lab::Problem& problem, std::int32_t stages) {
     std::map<std::string, std::vector<std::size_t>> regions;
     for (std::size_t n = 0; n < problem.cluster.nodes.size(); ++n) {

@@ -4,9 +4,9 @@
 
 namespace helix::base {
 
-// Asks the processor to fetch the first bytes of an object that will be needed soon, while it goes
-// on. Where many objects are visited that lie apart in memory, they are asked for together, and
-// their latencies pass at the same time. An object is at least that large.
+// Asks the processor to fetch so many bytes from where an object begins, which will be needed soon,
+// while it goes on. Where many objects are visited that lie apart in memory, they are asked for
+// together, and their latencies pass at the same time.
 template <std::size_t kBytes, typename T>
 inline void prefetch(const T* object) {
     constexpr std::size_t kLine = 64;

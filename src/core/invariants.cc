@@ -29,9 +29,9 @@ std::string pipeline_rule(const Coordinator::Impl& state, const RequestState& re
         if (!worker->second.layers.contains(stage.layers)) {
             return who + ": runs layers its worker does not hold";
         }
-        const auto charge = worker->second.kv.charges().find(request.request.id);
-        if (charge == worker->second.kv.charges().end()) return who + ": runs without a KV charge";
-        if ((charge->second == 0) != request.swapped) {
+        const KvEstimate& kv = worker->second.kv;
+        if (!kv.charges(request.request.id)) return who + ": runs without a KV charge";
+        if ((kv.charged_for(request.request.id) == 0) != request.swapped) {
             return who + ": swapped out and charged, or neither";
         }
     }
@@ -90,7 +90,8 @@ std::string sequence_rule(const Worker::Impl& state, const Sequence& seq) {
     }
     if (seq.certain > seq.arrived) return who + ": more rows are certain than came";
     if (next != seq.arrived) return who + ": rows that came and rows that wait differ";
-    if (seq.keeps_history && seq.history.size() != static_cast<std::size_t>(seq.arrived)) {
+    const std::size_t known = seq.extras == nullptr ? 0 : seq.extras->history.size();
+    if (seq.keeps_history && known != static_cast<std::size_t>(seq.arrived)) {
         return who + ": rows and tokens differ";
     }
     if (seq.table.pages_to_hold(seq.computed) != 0) return who + ": computed rows without a page";

@@ -223,9 +223,14 @@ void Coordinator::Impl::worker_reported(TimePoint now, WorkerId worker,
     if (placements.router() != nullptr) placements.router()->on_report(worker, message);
     if (state.kv.requests() > 0) state.kv.set_reported(message.used_pages);
     FreeSequences strays;
-    for (const SequenceKey& key : message.held) {
-        const auto it = requests.find(key.request);
-        const bool ours = it != requests.end() && runs(it->second, key);
+    constexpr std::size_t kAhead = 8;
+    for (std::size_t i = 0; i < message.held.size(); ++i) {
+        if (i + kAhead < message.held.size()) {
+            requests.prefetch_attempt(message.held[i + kAhead].request);
+        }
+        const SequenceKey& key = message.held[i];
+        const RequestState* request = requests.by_id(key.request);
+        const bool ours = request != nullptr && runs(*request, key);
         if (!ours && !adoption.is_kept(worker, key)) strays.keys.push_back(key);
     }
     if (!strays.keys.empty()) out.to_worker(worker, std::move(strays));

@@ -19,13 +19,19 @@ bool Fleet::is_newest(WorkerId id, std::uint64_t incarnation) {
 
 void Fleet::add(WorkerState worker) {
     const WorkerId id = worker.joined.worker;
-    CHECK(workers_.emplace(id, std::move(worker)).second);
+    const auto [it, is_new] = workers_.emplace(id, std::move(worker));
+    CHECK(is_new);
+    index_.insert(id.value, it);
     ++touched_;
     find_roles();
 }
 
 void Fleet::remove(WorkerId id) {
-    workers_.erase(id);
+    const auto it = workers_.find(id);
+    if (it != workers_.end()) {
+        index_.erase(id.value);
+        workers_.erase(it);
+    }
     ++version_;
     find_roles();
 }
@@ -73,7 +79,7 @@ void Fleet::close_drained(bool closed, std::optional<RequestId> waits_for) {
 }
 
 bool Fleet::has_role(WorkerId id, spec::NodeRole role) const {
-    const auto it = workers_.find(id);
+    const auto it = find(id);
     return it != workers_.end() && it->second.joined.node.role == role;
 }
 
@@ -89,11 +95,12 @@ WorkerLoad Fleet::load_of(WorkerId id) const {
 }
 
 bool Fleet::takes_moves(TimePoint now, WorkerId id) const {
-    const auto it = workers_.find(id);
+    const auto it = find(id);
     return it != workers_.end() && it->second.takes_again.may_try(now);
 }
 
 void Fleet::forget_failed_moves() {
+    ++touched_;
     for (auto& [id, worker] : workers_) {
         worker.moves_failed = 0;
         worker.takes_again.clear();

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "base/backoff.h"
+#include "base/check.h"
+#include "base/id_map.h"
 #include "core/coordinator/slowdown.h"
 #include "core/kv/kv_estimate.h"
 #include "core/protocol/coordinator_events.h"
@@ -54,17 +56,31 @@ class Fleet {
   public:
     using Map = std::map<WorkerId, WorkerState>;
 
+    Fleet() = default;
+    Fleet(const Fleet&) = delete;
+    Fleet& operator=(const Fleet&) = delete;
+    ~Fleet() = default;
+
     Map::iterator find(WorkerId id) {
         ++touched_;
-        return workers_.find(id);
+        const Map::iterator* it = index_.find(id.value);
+        return it == nullptr ? workers_.end() : *it;
     }
-    Map::const_iterator find(WorkerId id) const { return workers_.find(id); }
+    Map::const_iterator find(WorkerId id) const {
+        const Map::iterator* it = index_.find(id.value);
+        return it == nullptr ? workers_.end() : Map::const_iterator(*it);
+    }
     WorkerState& at(WorkerId id) {
-        ++touched_;
-        return workers_.at(id);
+        const auto it = find(id);
+        CHECK(it != workers_.end());
+        return it->second;
     }
-    const WorkerState& at(WorkerId id) const { return workers_.at(id); }
-    bool contains(WorkerId id) const { return workers_.contains(id); }
+    const WorkerState& at(WorkerId id) const {
+        const auto it = find(id);
+        CHECK(it != workers_.end());
+        return it->second;
+    }
+    bool contains(WorkerId id) const { return index_.find(id.value) != nullptr; }
     std::size_t size() const { return workers_.size(); }
     Map::iterator begin() {
         ++touched_;
@@ -116,6 +132,7 @@ class Fleet {
     void find_roles();
 
     Map workers_;
+    base::IdMap<Map::iterator> index_;  // finds one in no more time than in a fleet of a few
     std::map<WorkerId, std::uint64_t> incarnations_;
     std::uint64_t version_ = 0;
     std::uint64_t touched_ = 0;

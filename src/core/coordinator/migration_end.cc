@@ -290,8 +290,7 @@ std::string Migrations::check(const RequestState& request) const {
         if (!worker->second.layers.contains(stage.layers)) {
             return who + ": moves to a worker that does not hold the layers";
         }
-        const auto charge = worker->second.kv.charges().find(request.request.id);
-        if (charge == worker->second.kv.charges().end() || charge->second == 0) {
+        if (worker->second.kv.charged_for(request.request.id) == 0) {
             return who + ": moves without a KV charge";
         }
     }

@@ -135,8 +135,7 @@ std::string Migrations::why_not_at(const RequestState& state, const Stage& stage
     const std::int64_t most = demand_.blocks_needed(state, state.max_output) * stage.layers.size();
     if (most > fleet_.most_pages(stage.worker)) return who() + " has too little KV memory";
     // At a worker that it runs on already, only what comes on top needs room.
-    const auto charge = worker.kv.charges().find(state.request.id);
-    const std::int64_t has = charge == worker.kv.charges().end() ? 0 : charge->second;
+    const std::int64_t has = worker.kv.charged_for(state.request.id);
     const std::int64_t more = demand_.expected_blocks(state, 0) * stage.layers.size() - has;
     if (more > 0 && !worker.kv.can_add(more, config_.kv_high_water)) {
         return who() + " has no room";
@@ -239,7 +238,7 @@ void Migrations::charge_move(const RequestState& state) {
         const Stage* old = stage_at(state.pipeline, stage.worker);
         if (old != nullptr) {
             kv.set(state.request.id, std::max(pages, room_.expected_pages(state, *old)));
-        } else if (kv.charges().contains(state.request.id)) {
+        } else if (kv.charges(state.request.id)) {
             kv.set(state.request.id, pages);
         } else {
             kv.add(state.request.id, pages);

@@ -26,10 +26,11 @@ StageFits PathChoice::fits_for(const RequestState& state) const {
     };
 }
 
-// A group may lose members while it waits, a prefix may become known, and what a suspect may do
-// follows from others; for all else it is who has how much memory where.
-std::optional<PathChoice::NoWay> PathChoice::what_decides(const RequestState& state) const {
-    if (config_.prefix_cache || state.group || is_suspect(state) || suspects_.quarantine()) {
+// A group may lose members while it waits, and what a suspect may do follows from others. For all
+// else it is who has how much memory where.
+std::optional<PathChoice::NoWay> PathChoice::what_decides(
+    const RequestState& state, const std::vector<PrefixHit>& hits) const {
+    if (!hits.empty() || state.group || is_suspect(state) || suspects_.quarantine()) {
         return std::nullopt;
     }
     return NoWay{state.request.id, state.max_output, fleet_.touched(), placements_.version(),
@@ -37,9 +38,9 @@ std::optional<PathChoice::NoWay> PathChoice::what_decides(const RequestState& st
 }
 
 Path PathChoice::route(TimePoint now, RequestState& state) {
-    const std::optional<NoWay> decides = what_decides(state);
-    if (decides && decides == no_way_) return {};
     const std::vector<PrefixHit> hits = prefixes_.prefix_hits(state);
+    const std::optional<NoWay> decides = what_decides(state, hits);
+    if (decides && decides == no_way_) return {};
     const StageFits fits = fits_for(state);
     Path path = prefixes_.prefer_prefix(state, hits, fits);
     if (path.empty()) {
@@ -60,9 +61,8 @@ Path PathChoice::route(TimePoint now, RequestState& state) {
 
 std::int64_t PathChoice::headroom_pages(WorkerId worker) const {
     const WorkerState& state = fleet_.at(worker);
-    const auto& charges = state.kv.charges();
     const bool here = std::any_of(queue_.high_running().begin(), queue_.high_running().end(),
-                                  [&](RequestId id) { return charges.contains(id); });
+                                  [&](RequestId id) { return state.kv.charges(id); });
     if (!here) return 0;
     return static_cast<std::int64_t>(config_.balance.headroom *
                                      static_cast<double>(state.kv.total()));

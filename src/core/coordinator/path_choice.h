@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "core/coordinator/admission_queue.h"
 #include "core/coordinator/coordinator_config.h"
@@ -48,7 +49,8 @@ class PathChoice {
         bool operator==(const NoWay&) const = default;
     };
     // Returns nothing where more than that decides whether there is a way.
-    std::optional<NoWay> what_decides(const RequestState& state) const;
+    std::optional<NoWay> what_decides(const RequestState& state,
+                                      const std::vector<PrefixHit>& hits) const;
     // Returns the pages of a worker in use that a group leaves to what comes after it.
     std::int64_t pages_left_by_groups(const RequestState& state, WorkerId worker) const;
 

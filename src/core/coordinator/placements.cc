@@ -44,14 +44,15 @@ std::map<std::int32_t, std::int32_t> index_of(const std::vector<WorkerId>& ids) 
 // -----------------------------------------------------------------------------
 
 bool Placements::usable(WorkerId worker, LayerRange layers) const {
-    const auto it = fleet_.find(worker);
-    return it != fleet_.end() && it->second.ready && !closed(worker) &&
+    const Fleet& fleet = fleet_;  // nothing of it is touched
+    const auto it = fleet.find(worker);
+    return it != fleet.end() && it->second.ready && !closed(worker) &&
            it->second.layers.contains(layers);
 }
 
 bool Placements::closed(WorkerId worker) const {
     if (pending_ && pending_->step.contains(worker)) return true;
-    return fleet_.drained_closed() && fleet_.at(worker).draining;
+    return fleet_.drained_closed() && std::as_const(fleet_).at(worker).draining;
 }
 
 bool Placements::in_router(WorkerId worker) const {

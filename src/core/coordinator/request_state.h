@@ -80,25 +80,28 @@ struct Migration {
     std::optional<TimePoint> held_since;
 };
 
+// What is looked at most often comes first and lies together.
 struct RequestState {
-    Request request;
     std::uint64_t order = 0;  // the number of its arrival
-    // The place in the queue, by what its client has asked for (FairShares).
-    std::uint64_t place = 0;
     std::uint32_t attempt = 0;
     std::uint32_t last_attempt = 0;  // the highest that was used, also by a migration given up
     bool accepted = false;
     bool running = false;  // it has a pipeline
     // It runs, but its KV is in host memory, so no rows are sent.
     bool swapped = false;
+    bool moved = false;     // this attempt began with KV that a migration had brought
+    bool draws_on = false;  // the last token was drafted: one more was drawn with it
+    std::unique_ptr<SequenceGroup> group;  // iff request.is_group()
+    std::unique_ptr<Migration> migration;
+    std::vector<Token> output;  // of one sequence
+    Request request;
+    // The place in the queue, by what its client has asked for (FairShares).
+    std::uint64_t place = 0;
     Pipeline pipeline;
     // The pipeline in the router's graph; empty: it is not in there any more.
     Path path;
-    std::int64_t rows_going = 0;           // sent and not come back as a token
-    bool draws_on = false;                 // the last token was drafted: one more was drawn with it
-    std::vector<Token> output;             // of one sequence
-    std::unique_ptr<SequenceGroup> group;  // iff request.is_group()
-    std::int64_t swapped_blocks = 0;       // per layer, charged to WorkerState::swap_used
+    std::int64_t rows_going = 0;      // sent and not come back as a token
+    std::int64_t swapped_blocks = 0;  // per layer, charged to WorkerState::swap_used
     // Its rows in the prompt window, until the first token of this attempt.
     std::int64_t prompt_rows = 0;
     TimePoint started;  // when this attempt started
@@ -114,10 +117,8 @@ struct RequestState {
     std::int32_t deaths = 0;
     PrefixUse prefix;
     std::unique_ptr<Drafting> drafting;  // null before the first
-    std::unique_ptr<Migration> migration;
-    base::Backoff moves_again;       // the pause before it moves again, unless somebody asks
-    bool moved = false;              // this attempt began with KV that a migration had brought
-    base::Backoff hands_over_again;  // the pause before its next hand-over, in this attempt
+    base::Backoff moves_again;           // the pause before it moves again, unless somebody asks
+    base::Backoff hands_over_again;      // the pause before its next hand-over, in this attempt
     // Tokens of the prompt whose log-probabilities were passed on, in any attempt.
     std::int32_t scored = 0;
     // Attempts that came to a token without all of these.

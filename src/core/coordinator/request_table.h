@@ -33,6 +33,10 @@ class RequestTable {
     void prefetch(RequestId id) const {
         if (const RequestState* state = by_id(id)) base::prefetch<sizeof(RequestState)>(state);
     }
+    // The same for what tells whether it runs, and as which attempt.
+    void prefetch_attempt(RequestId id) const {
+        if (const RequestState* state = by_id(id)) base::prefetch<64>(state);
+    }
     bool contains(RequestId id) const { return index_.find(id.value) != nullptr; }
     // Adds a request whose id is new.
     void emplace(RequestId id, RequestState state) {

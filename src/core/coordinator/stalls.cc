@@ -47,23 +47,43 @@ bool Stalls::still_fits(TimePoint now, RequestState& state, std::int64_t capacit
     return false;
 }
 
-void Stalls::end_stalled(TimePoint now) {
-    // Progress only puts a stall off, so nobody is late before the first who was due at the last
-    // look.
-    if (now < no_stall_before_) return;
-    TimePoint oldest = now;
-    std::vector<RequestId> stalled;
-    for (const auto& [id, state] : requests_) {
+// Progress only puts a stall off, so apart from those that were overdue at the last look at all
+// nobody is late before the first who was due then.
+std::vector<RequestId> Stalls::stalled(TimePoint now) {
+    const auto may_stall = [](const RequestState& state) {
         const bool stands = !state.running || state.swapped;
-        if (stands && !base::planted(base::PlantedBug::timer_not_stopped)) continue;
-        if (now - state.last_progress > config_.stall_timeout || lost_rows(now, state)) {
-            stalled.push_back(id);
-        } else {
+        return !stands || base::planted(base::PlantedBug::timer_not_stopped);
+    };
+    const auto is_stalled = [&](const RequestState& state) {
+        return now - state.last_progress > config_.stall_timeout || lost_rows(now, state);
+    };
+    std::vector<RequestId> found;
+    if (now < no_stall_before_) {
+        for (const RequestId id : overdue_) {
+            const RequestState* state = requests_.by_id(id);
+            if (state != nullptr && may_stall(*state) && is_stalled(*state)) found.push_back(id);
+        }
+        return found;
+    }
+    const Duration soonest = std::min(config_.stall_timeout, config_.lost_rows_timeout);
+    TimePoint oldest = now;
+    overdue_.clear();
+    for (const auto& [id, state] : requests_) {
+        if (!may_stall(state)) continue;
+        if (is_stalled(state)) {
+            found.push_back(id);
+        } else if (now - state.last_progress < soonest) {
             oldest = std::min(oldest, state.last_progress);
+        } else {
+            overdue_.push_back(id);
         }
     }
-    no_stall_before_ = oldest + std::min(config_.stall_timeout, config_.lost_rows_timeout);
-    for (const RequestId id : stalled) {
+    no_stall_before_ = oldest + soonest;
+    return found;
+}
+
+void Stalls::end_stalled(TimePoint now) {
+    for (const RequestId id : stalled(now)) {
         RequestState& state = requests_.at(id);
         if (!state.trouble_since) state.trouble_since = state.last_progress;
         const Duration silent = now - *state.trouble_since;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/coordinator/admission_queue.h"
 #include "core/coordinator/coordinator_config.h"
@@ -47,6 +48,7 @@ class Stalls {
 
   private:
     bool lost_rows(TimePoint now, const RequestState& state) const;
+    std::vector<RequestId> stalled(TimePoint now);  // by rising id
 
     const CoordinatorConfig& config_;
     const Fleet& fleet_;
@@ -60,8 +62,10 @@ class Stalls {
     const Suspects& suspects_;
     // When requests waited last while a placement served or was on its way.
     TimePoint served_last_;
-    // When to look again for requests without progress.
+    // When to look again at all requests, and those that are looked at until then: they have made
+    // no progress for long, but their rows may still come.
     TimePoint no_stall_before_;
+    std::vector<RequestId> overdue_;
 };
 
 }  // namespace helix::core

@@ -1,10 +1,22 @@
 #include "core/kv/kv_estimate.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/planted_bug.h"
 #include "spec/kv_fill.h"
 
 namespace helix::core {
+namespace {
+
+// Returns the first charge of this request or a later one.
+template <typename Charges>
+auto charge_from(Charges& charges, RequestId request) {
+    return std::partition_point(charges.begin(), charges.end(),
+                                [&](const auto& charge) { return charge.first < request; });
+}
+
+}  // namespace
 
 void KvEstimate::reset(std::int64_t total_pages) {
     CHECK(charges_.empty());
@@ -14,14 +26,16 @@ void KvEstimate::reset(std::int64_t total_pages) {
 
 void KvEstimate::add(RequestId request, std::int64_t pages) {
     CHECK(pages > 0);
-    CHECK(charges_.emplace(request, pages).second);
+    const auto at = charge_from(charges_, request);
+    CHECK(at == charges_.end() || at->first != request);
+    charges_.emplace(at, request, pages);
     charged_ += pages;
     if (base::planted(base::PlantedBug::admission_counts_twice)) charged_ += pages;
 }
 
 void KvEstimate::remove(RequestId request) {
-    const auto it = charges_.find(request);
-    CHECK(it != charges_.end());
+    const auto it = charge_from(charges_, request);
+    CHECK(it != charges_.end() && it->first == request);
     charged_ -= it->second;
     if (it->second == 0) --swapped_;
     charges_.erase(it);
@@ -29,13 +43,23 @@ void KvEstimate::remove(RequestId request) {
 }
 
 void KvEstimate::set(RequestId request, std::int64_t pages) {
-    const auto it = charges_.find(request);
-    CHECK(it != charges_.end());
+    const auto it = charge_from(charges_, request);
+    CHECK(it != charges_.end() && it->first == request);
     CHECK(pages >= 0);
     if (it->second == 0) --swapped_;
     if (pages == 0) ++swapped_;
     charged_ += pages - it->second;
     it->second = pages;
+}
+
+bool KvEstimate::charges(RequestId request) const {
+    const auto it = charge_from(charges_, request);
+    return it != charges_.end() && it->first == request;
+}
+
+std::int64_t KvEstimate::charged_for(RequestId request) const {
+    const auto it = charge_from(charges_, request);
+    return it != charges_.end() && it->first == request ? it->second : 0;
 }
 
 double KvEstimate::most_pages(double high_water) const {

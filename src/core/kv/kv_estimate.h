@@ -1,7 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <utility>
+#include <vector>
 
 #include "core/protocol/types.h"
 
@@ -26,7 +27,11 @@ class KvEstimate {
     std::int64_t used() const { return charged_ > reported_ ? charged_ : reported_; }
     std::size_t requests() const { return charges_.size(); }  // swapped ones too
     std::size_t swapped() const { return swapped_; }
-    const std::map<RequestId, std::int64_t>& charges() const { return charges_; }
+    // By rising request; a worker of a large cluster has a thousand, so they lie in a row.
+    const std::vector<std::pair<RequestId, std::int64_t>>& charges() const { return charges_; }
+    bool charges(RequestId request) const;
+    // Returns 0 for a request that is not here, too.
+    std::int64_t charged_for(RequestId request) const;
 
     // Returns the pages that the requests that run here may be expected to take (spec/kv_fill.h).
     double most_pages(double high_water) const;
@@ -38,7 +43,7 @@ class KvEstimate {
     std::int64_t total_ = 0;
     std::int64_t charged_ = 0;
     std::int64_t reported_ = 0;
-    std::map<RequestId, std::int64_t> charges_;
+    std::vector<std::pair<RequestId, std::int64_t>> charges_;
     std::size_t swapped_ = 0;  // charges of 0
 };
 

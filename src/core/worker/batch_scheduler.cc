@@ -93,14 +93,15 @@ class BatchBuilder {
             chunk.sampling = seq.start->sampling;
             chunk.prompt_tokens = seq.start->prompt_tokens;
             if (chunk.sampling.needs_history()) {
-                chunk.history.assign(seq.history.begin(),
-                                     seq.history.begin() + rows.first_position + count);
+                const std::vector<Token>& history = seq.more().history;
+                chunk.history.assign(history.begin(),
+                                     history.begin() + rows.first_position + count);
             }
         }
         if (seq.is_last_stage()) {
             score(chunk, *seq.start, count);
             chunk.pooling = seq.start->pooling;
-            chunk.pooled = std::exchange(seq.pooled, {});
+            if (seq.extras != nullptr) chunk.pooled = std::exchange(seq.extras->pooled, {});
         }
         if (state_.config.list_pages) chunk.pages = seq.table.flatten(seq.computed + count);
     }

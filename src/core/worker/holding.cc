@@ -42,9 +42,10 @@ bool Worker::Impl::may_lack_rows(const Sequence& seq) const {
 }
 
 void Worker::Impl::note_tokens(Sequence& seq, std::span<const ProducedToken> tokens) {
-    seq.drawn.insert(seq.drawn.end(), tokens.begin(), tokens.end());
-    if (seq.drawn.size() < 2 * kDrawnKept) return;
-    seq.drawn.erase(seq.drawn.begin(), seq.drawn.end() - kDrawnKept);
+    std::vector<ProducedToken>& drawn = seq.more().drawn;
+    drawn.insert(drawn.end(), tokens.begin(), tokens.end());
+    if (drawn.size() < 2 * kDrawnKept) return;
+    drawn.erase(drawn.begin(), drawn.end() - kDrawnKept);
 }
 
 Holding Worker::Impl::holding() const {
@@ -56,7 +57,7 @@ Holding Worker::Impl::holding() const {
     for (const auto& [key, seq] : sequences) {
         if (seq->ending) continue;
         all.sequences.push_back({key, seq->start->pipeline, seq->arrived, seq->certain,
-                                 seq->swapped, may_lack_rows(*seq), seq->drawn});
+                                 seq->swapped, may_lack_rows(*seq), seq->drawn()});
     }
     return all;
 }

@@ -85,7 +85,8 @@ void Worker::Impl::accept(const StageInput& input, Sequence* found,
     seq.arrived += static_cast<std::int32_t>(input.tokens.size());
     seq.certain = seq.arrived - input.drafts;
     if (seq.keeps_history) {
-        seq.history.insert(seq.history.end(), input.tokens.begin(), input.tokens.end());
+        std::vector<Token>& history = seq.more().history;
+        history.insert(history.end(), input.tokens.begin(), input.tokens.end());
     }
     const bool was_ready = seq.is_ready();
     seq.pending.push_back({input.first_position, input.tokens, input.sample, input.drafts,
@@ -114,7 +115,7 @@ void Worker::Impl::roll_back(Sequence& seq, std::int32_t rows) {
     CHECK(rows >= seq.certain && rows < seq.arrived && seq.arrived == seq.computed);
     seq.arrived = seq.computed = rows;
     note_past_prompt(seq);
-    if (seq.keeps_history) seq.history.resize(static_cast<std::size_t>(rows));
+    if (seq.keeps_history) seq.more().history.resize(static_cast<std::size_t>(rows));
 }
 
 // ---- how they begin
@@ -188,7 +189,7 @@ bool Worker::Impl::share_prefix(Sequence& seq) {
         hash = block_hash(hash, tokens.subspan(at, size));
         blocks.push_back(prefixes.find(hash));
         if (blocks.back() == nullptr) return false;
-        seq.blocks_kept.push_back(hash);
+        seq.more().blocks_kept.push_back(hash);
     }
     for (const std::vector<PageId>* pages : blocks) seq.table.share_block(*pages, pool);
     seq.begin_after_cached();
@@ -198,15 +199,16 @@ bool Worker::Impl::share_prefix(Sequence& seq) {
 void Worker::Impl::keep_prefix(Sequence& seq) {
     const std::size_t full = seq.table.full_blocks(std::min(seq.computed, seq.certain));
     const auto size = static_cast<std::size_t>(config.block_size);
-    if (seq.blocks_kept.size() < full) seq.table.name_pages(pool);
-    while (seq.blocks_kept.size() < full) {
-        const std::size_t block = seq.blocks_kept.size();
+    SequenceExtras& more = seq.more();
+    if (more.blocks_kept.size() < full) seq.table.name_pages(pool);
+    while (more.blocks_kept.size() < full) {
+        const std::size_t block = more.blocks_kept.size();
         const base::Hash128 before =
-            block == 0 ? PrefixCache::root(seq.layers) : seq.blocks_kept.back();
-        const auto tokens = std::span<const Token>(seq.history).subspan(block * size, size);
-        seq.blocks_kept.push_back(block_hash(before, tokens));
+            block == 0 ? PrefixCache::root(seq.layers) : more.blocks_kept.back();
+        const auto tokens = std::span<const Token>(more.history).subspan(block * size, size);
+        more.blocks_kept.push_back(block_hash(before, tokens));
         const auto depth = static_cast<std::int64_t>(block);
-        prefixes.add(seq.blocks_kept.back(), depth, seq.table.block(depth), pool);
+        prefixes.add(more.blocks_kept.back(), depth, seq.table.block(depth), pool);
     }
 }
 

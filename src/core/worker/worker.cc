@@ -61,6 +61,7 @@ Worker& Worker::operator=(Worker&&) noexcept = default;
 
 void Worker::step(TimePoint now, const WorkerEvent& event, std::vector<WorkerAction>& actions) {
     Impl& state = *impl_;
+    base::prefetch<256>(&state.costs);  // what decides on the next batch
     state.now = now;
     std::visit([&](const auto& one) { state.on(one, actions); }, event);
     state.run_next_batch(actions);
@@ -290,7 +291,7 @@ void Worker::Impl::take_pooled(const RunningChunk& chunk, const PooledRows& rows
     if (chunk.sample) {
         produced.embeddings.push_back({chunk.sequence->key, rows.embedding});
     } else {
-        chunk.sequence->pooled = rows.so_far;
+        chunk.sequence->more().pooled = rows.so_far;
     }
 }
 

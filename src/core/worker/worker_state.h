@@ -90,6 +90,14 @@ class PendingQueue {
     std::vector<PendingRows> others_;
 };
 
+// What few sequences have.
+struct SequenceExtras {
+    std::vector<Token> history;        // all tokens that arrived, by position, if keeps_history
+    std::vector<ProducedToken> drawn;  // here, the last ones (note_tokens)
+    std::vector<double> pooled;        // with pooling: of the rows that are computed (PooledRows)
+    std::vector<base::Hash128> blocks_kept;  // hashes of the full blocks; with a prefix cache
+};
+
 // What every row touches comes first and lies together: a large cluster's sequences do not fit a
 // processor's cache.
 struct Sequence {
@@ -116,11 +124,8 @@ struct Sequence {
     PendingQueue pending;
     BlockTable table;
     base::SharedValue<SequenceStart> start;
-    std::vector<Token> history;  // all tokens that arrived, by position, if keeps_history
     TimePoint began;
-    std::vector<ProducedToken> drawn;  // here, the last ones (note_tokens)
-    std::vector<double> pooled;        // with pooling: of the rows that are computed (PooledRows)
-    std::vector<base::Hash128> blocks_kept;  // hashes of the full blocks; with a prefix cache
+    std::unique_ptr<SequenceExtras> extras;  // null: it has none
 
     // stage is this worker's in start's pipeline; cached says that there is a prefix cache, named
     // that somebody asks for its pages.
@@ -157,15 +162,28 @@ struct Sequence {
           swapped(parent.swapped),
           table(parent.table.fork(tokens, pool)),
           start(parent.start) {
-        if (keeps_history) history.assign(parent.history.begin(), parent.history.begin() + tokens);
-        blocks_kept = parent.blocks_kept;
-        blocks_kept.resize(std::min(blocks_kept.size(), table.full_blocks(tokens)));
+        if (parent.extras == nullptr) return;
+        const SequenceExtras& all = *parent.extras;
+        if (keeps_history) {
+            more().history.assign(all.history.begin(), all.history.begin() + tokens);
+        }
+        more().blocks_kept = all.blocks_kept;
+        more().blocks_kept.resize(std::min(all.blocks_kept.size(), table.full_blocks(tokens)));
     }
 
     // The cached tokens of its start are now in its table.
     void begin_after_cached() {
         arrived = computed = certain = first_row = start->cached_tokens();
-        if (keeps_history) history = start->cached;
+        if (keeps_history) more().history = start->cached;
+    }
+    // Its extras, which it has from now on.
+    SequenceExtras& more() {
+        if (extras == nullptr) extras = std::make_unique<SequenceExtras>();
+        return *extras;
+    }
+    const std::vector<ProducedToken>& drawn() const {
+        static const std::vector<ProducedToken> kNone;
+        return extras == nullptr ? kNone : extras->drawn;
     }
     bool is_last_stage() const { return !next.has_value(); }
     // Says whether its tokens come back to this worker as its next rows.

@@ -101,16 +101,31 @@ std::uint64_t CostedCompute::keep(const SimMachine& /*machine*/, Rows /*content*
     return next_buffer_++;
 }
 
+double CostedCompute::link_bytes_per_s(std::int32_t from, std::int32_t to) const {
+    const std::size_t n = config_.cluster->nodes.size();
+    const auto at = [n](std::int32_t a, std::int32_t b) {
+        return static_cast<std::size_t>(a) * n + static_cast<std::size_t>(b);
+    };
+    if (links_.empty()) {
+        links_.resize(n * n);
+        for (const spec::LinkSpec& link : config_.cluster->links) {
+            if (link.from < 0 || link.to < 0 || link.bandwidth_bytes_per_s <= 0) continue;
+            double& known = links_[at(link.from, link.to)];
+            if (known == 0 || link.bandwidth_bytes_per_s < known) {
+                known = link.bandwidth_bytes_per_s;
+            }
+        }
+    }
+    return links_[at(from, to)];
+}
+
 // Half of the link is for KV that moves, beside the rows; its message then takes the other half's
 // way.
 double CostedCompute::export_s(const SimMachine& machine, const SimMachine& to,
                                const core::ExportKv& action) const {
     double bytes_per_s = config_.migration_bytes_per_s;
-    for (const spec::LinkSpec& link : config_.cluster->links) {
-        if (link.from == machine.vertex && link.to == to.vertex && link.bandwidth_bytes_per_s > 0) {
-            bytes_per_s = std::min(bytes_per_s, link.bandwidth_bytes_per_s / 2);
-        }
-    }
+    const double link = link_bytes_per_s(machine.vertex, to.vertex);
+    if (link > 0) bytes_per_s = std::min(bytes_per_s, link / 2);
     return static_cast<double>(action.pages.size()) * page_bytes() / bytes_per_s;
 }
 

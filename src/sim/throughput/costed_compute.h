@@ -66,6 +66,8 @@ class CostedCompute final : public Compute {
   private:
     double batch_s(const SimMachine& machine, const core::BatchPlan& plan);
     double page_bytes() const;
+    // Of the slowest link from one node to another; 0: none has a known speed.
+    double link_bytes_per_s(std::int32_t from, std::int32_t to) const;
 
     Config config_;
     base::Random wakes_;
@@ -73,6 +75,7 @@ class CostedCompute final : public Compute {
     std::vector<spec::LayerRange> layers_;  // by worker id
     std::vector<std::int32_t> decodes_;     // by layer of the batch being costed
     std::vector<std::int32_t> prefills_;
+    mutable std::vector<double> links_;  // by from and to; empty until it is asked for
 };
 
 }  // namespace helix::sim
