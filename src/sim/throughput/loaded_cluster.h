@@ -117,7 +117,7 @@ class LoadedCluster final : private ClusterDriver {
     std::vector<Arrival> arrivals_;
     std::size_t next_arrival_ = 0;
     std::uint64_t arrivals_place_ = 0;  // of the first, among what happens at one time
-    std::int64_t n_waiting_ = 0;  // arrived and not admitted
+    std::int64_t n_waiting_ = 0;        // arrived and not admitted
     TimePoint window_begin_;
     TimePoint window_end_;
     std::int32_t ticks_ = 0;
