@@ -31,9 +31,9 @@ base::Status make_synth(const model::SynthOptions& options) {
     return show_info(options.path, {}, false);
 }
 
-std::string shape_names() {
+std::string names_of(const std::vector<model::SynthShape>& shapes) {
     std::string names;
-    for (const model::SynthShape& shape : model::synth_shapes()) {
+    for (const model::SynthShape& shape : shapes) {
         names += (names.empty() ? "" : ", ") + shape.name;
     }
     return names;
@@ -73,12 +73,18 @@ void add_model(App& app) {
         "synth", "Writes a model of a real shape with random weights, for tests and benchmarks");
     auto options = std::make_shared<model::SynthOptions>();
     synth->add_option("OUT", options->path, "the file to write")->required();
-    synth->add_option("--shape", options->shape, shape_names())->capture_default_str();
+    synth->add_option("--shape", options->shape, names_of(model::synth_shapes()))
+        ->capture_default_str();
+    synth
+        ->add_option("--like", options->shape,
+                     "a small model of this family: " + names_of(model::synth_likes()))
+        ->excludes("--shape");
     synth->add_option("--quant", options->quant, model::tensor_type_names())->capture_default_str();
     synth->add_option("--seed", options->seed, "equal seeds give equal files")
         ->capture_default_str();
     synth->footer(
-        "Example:\n  helix model synth --shape llama-1b --quant q8_0 --seed 1 llama-1b.gguf");
+        "Examples:\n  helix model synth --shape llama-1b --quant q8_0 --seed 1 llama-1b.gguf\n"
+        "  helix model synth --like smollm3 smollm3.gguf");
     synth->callback([&app, options] { app.action = [=] { return make_synth(*options); }; });
 }
 

@@ -116,6 +116,26 @@ class TextLines {
     std::string text_;
 };
 
+std::string whole_attention_text(const ModelConfig& config) {
+    const auto whole = std::count(config.full_attention.begin(), config.full_attention.end(), true);
+    return whole > 0 ? fmt::format(", all of them in {} layers", whole) : "";
+}
+
+// Factors and soft caps that are not one or none.
+std::string scales_text(const ModelConfig& config) {
+    std::string text;
+    const auto add = [&](const char* what, float value, float none) {
+        if (value != none) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", what, value);
+    };
+    add("embeddings", config.embedding_scale, 1.0F);
+    add("residuals", config.residual_scale, 1.0F);
+    add("scores", config.attention_scale, 0.0F);
+    add("logits", config.logit_scale, 1.0F);
+    add("scores capped at", config.attention_softcap, 0.0F);
+    add("logits capped at", config.logit_softcap, 0.0F);
+    return text;
+}
+
 void add_config_lines(TextLines& out, const ModelInfo& info) {
     const ModelConfig& config = *info.config;
     const spec::ModelSpec& spec = info.spec;
@@ -134,14 +154,19 @@ void add_config_lines(TextLines& out, const ModelInfo& info) {
                                       config.head_dim, config.n_kv_heads) +
                               (config.sliding_window > 0
                                    ? fmt::format(", the last {} positions", config.sliding_window)
-                                   : ""));
+                                   : "") +
+                              whole_attention_text(config));
     std::string rope = fmt::format("{} of {} dimensions, base {}", config.rope_dim, config.head_dim,
                                    config.rope_base);
     if (config.rope_scale != 1.0F) rope += fmt::format(", scaled by {}", config.rope_scale);
     if (!config.rope_factors.empty()) rope += ", a factor per frequency";
     if (config.rope_magnitude != 1.0F)
         rope += fmt::format(", stretched by {}", config.rope_magnitude);
+    const auto unturned = std::count(config.rope_layers.begin(), config.rope_layers.end(), false);
+    if (unturned > 0) rope += fmt::format(", none in {} layers", unturned);
     out.line("rope", rope);
+    if (const std::string scales = scales_text(config); !scales.empty())
+        out.line("factors", scales);
     out.line("context", fmt::format("{} tokens", config.context_length));
     const std::int64_t kv = spec.kv_bytes_per_token_layer;
     out.line("KV cache", fmt::format("{} a token ({} a layer), {} a full context",
@@ -169,9 +194,19 @@ nlohmann::json config_json(const ModelConfig& config) {
             {"rope_scale", config.rope_scale},
             {"rope_factors", config.rope_factors.size()},
             {"rope_magnitude", config.rope_magnitude},
+            {"layers_without_rope",
+             std::count(config.rope_layers.begin(), config.rope_layers.end(), false)},
             {"sliding_window", config.sliding_window},
+            {"layers_without_window",
+             std::count(config.full_attention.begin(), config.full_attention.end(), true)},
+            {"embedding_scale", config.embedding_scale},
+            {"residual_scale", config.residual_scale},
+            {"attention_scale", config.attention_scale},
+            {"logit_scale", config.logit_scale},
+            {"attention_softcap", config.attention_softcap},
+            {"logit_softcap", config.logit_softcap},
             {"qkv_bias", config.qkv_bias},
-            {"qk_norm", config.qk_norm},
+            {"qk_norm", config.qk_norm != QkNorm::none},
             {"experts", config.n_experts},
             {"experts_used", config.n_experts_used},
             {"tied_embeddings", config.tied_embeddings}};

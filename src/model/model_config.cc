@@ -8,7 +8,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/check.h"
 #include "model/arch/architecture.h"
+#include "model/arch/decoder.h"
 #include "model/arch/rank_head.h"
 #include "model/header_config.h"
 #include "model/weight_source.h"
@@ -17,32 +19,36 @@
 namespace helix::model {
 namespace {
 
-constexpr const Architecture* kArchitectures[] = {&kLlama, &kQwen2, &kQwen3, &kQwen3Moe};
+constexpr const DecoderTraits* kArchitectures[] = {
+    &kLlama, &kQwen2,   &kQwen3,      &kQwen3Moe, &kSmolLm3, &kOlmo2,  &kGlm4,
+    &kPhi3,  &kGranite, &kGraniteMoe, &kCommandR, &kCohere2, &kGemma2, &kGemma3};
 
 base::Result<ModelConfig> read_hyperparameters(const GgufFile& file) {
     TRY(std::string name, file.get_string("general.architecture"));
-    std::vector<std::string_view> supported;
-    for (const Architecture* architecture : kArchitectures) {
-        supported.push_back(architecture->name);
-        if (architecture->name != name) continue;
-        TRY(ModelConfig config, architecture->read(file));
+    const DecoderTraits* traits = find_traits(name);
+    if (traits != nullptr) {
+        TRY(ModelConfig config, read_decoder(file, *traits));
         config.architecture = std::move(name);
         config.name = model_name(file);
         return config;
     }
-    return base::invalid(fmt::format("{}: architecture \"{}\" is not supported; supported: {}",
-                                     file.label(), name, fmt::join(supported, ", ")));
+    std::vector<std::string_view> supported;
+    for (const DecoderTraits* one : kArchitectures) supported.push_back(one->name);
+    const std::string_view lacking = lacking_mechanisms(name);
+    return base::invalid(fmt::format("{}: architecture \"{}\" is not supported{}{}; supported: {}",
+                                     file.label(), name, lacking.empty() ? "" : ": it needs ",
+                                     lacking, fmt::join(supported, ", ")));
 }
 
-// bytes holds the tensor rope_freqs.weight.
-base::Result<std::vector<float>> read_rope_factors(const GgufFile& file,
+// bytes holds the tensor `name`.
+base::Result<std::vector<float>> read_rope_factors(const GgufFile& file, const std::string& name,
                                                    std::span<const std::byte> bytes) {
     std::vector<float> factors(bytes.size() / sizeof(float));
     std::memcpy(factors.data(), bytes.data(), bytes.size());
     const auto usable = [](float factor) { return std::isfinite(factor) && factor > 0; };
     if (!std::all_of(factors.begin(), factors.end(), usable)) {
-        return base::invalid(fmt::format("{}: tensor {}: expected finite numbers above zero",
-                                         file.label(), kRopeFactors));
+        return base::invalid(
+            fmt::format("{}: tensor {}: expected finite numbers above zero", file.label(), name));
     }
     return factors;
 }
@@ -51,7 +57,7 @@ base::Status refuse_two_scalings(const GgufFile& file, const ModelConfig& config
     if (config.rope_factors.empty()) return base::Ok{};
     return base::invalid(
         fmt::format("{}: tensor {}: not expected where {}.rope.scaling.type is yarn", file.label(),
-                    kRopeFactors, config.architecture));
+                    config.rope_factors_tensor, config.architecture));
 }
 
 struct LayerSize {
@@ -85,6 +91,13 @@ std::int64_t bytes_of(const GgufFile& file, std::string_view name) {
 }
 
 }  // namespace
+
+const DecoderTraits* find_traits(std::string_view architecture) {
+    for (const DecoderTraits* traits : kArchitectures) {
+        if (traits->name == architecture) return traits;
+    }
+    return nullptr;
+}
 
 std::string model_name(const GgufFile& file) {
     if (auto name = file.get_string("general.name"); name.ok() && !name->empty()) return *name;
@@ -148,22 +161,25 @@ base::Result<float> optional_positive(const GgufFile& file, std::string_view key
 
 base::Result<ModelConfig> read_model_config(const GgufFile& file) {
     TRY(ModelConfig config, read_hyperparameters(file));
-    const TensorInfo* factors = file.find_tensor(kRopeFactors);
-    if (factors == nullptr) return config;
+    const std::string& name = config.rope_factors_tensor;
+    if (name.empty()) return config;
     TRY_VOID(refuse_two_scalings(file, config));
+    const TensorInfo* factors = file.find_tensor(name);
+    CHECK(factors != nullptr);
     std::vector<std::byte> bytes(factors->bytes);
     TRY_VOID(file.read(*factors, 0, bytes));
-    TRY(config.rope_factors, read_rope_factors(file, bytes));
+    TRY(config.rope_factors, read_rope_factors(file, name, bytes));
     return config;
 }
 
 base::Result<ModelConfig> read_model_config(WeightSource& source) {
     TRY(ModelConfig config, read_hyperparameters(source.file()));
-    if (source.file().find_tensor(kRopeFactors) == nullptr) return config;
+    const std::string& name = config.rope_factors_tensor;
+    if (name.empty()) return config;
     TRY_VOID(refuse_two_scalings(source.file(), config));
-    TRY(const auto bytes, source.tensor(kRopeFactors));
-    auto rope_factors = read_rope_factors(source.file(), bytes);
-    source.release(kRopeFactors);
+    TRY(const auto bytes, source.tensor(name));
+    auto rope_factors = read_rope_factors(source.file(), name, bytes);
+    source.release(name);
     TRY(config.rope_factors, std::move(rope_factors));
     return config;
 }

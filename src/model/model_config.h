@@ -13,13 +13,32 @@
 
 namespace helix::model {
 
-// The tensor of LLaMA 3.1's divisors, one per frequency of the rotary embedding.
+// The tensor of LLaMA 3.1's divisors, one per frequency of the rotary embedding, and those of
+// longrope: for contexts up to the trained one, and for longer ones.
 inline constexpr char kRopeFactors[] = "rope_freqs.weight";
+inline constexpr char kShortRopeFactors[] = "rope_factors_short.weight";
+inline constexpr char kLongRopeFactors[] = "rope_factors_long.weight";
 
 // Which two elements of a head rope turns together, of the rope_dim that are rotated.
 enum class RopePairs {
     adjacent,  // 2i and 2i + 1
     halves,    // i and i + rope_dim / 2
+};
+
+// A norm divides a row by its root mean square, or takes its mean off first.
+enum class NormKind { rms, layer };
+
+// What the gate of a feed-forward is put through.
+enum class Activation {
+    silu,
+    gelu,  // as approximated by tanh
+};
+
+// What is normed of queries and keys before rope.
+enum class QkNorm {
+    none,
+    heads,       // every head by itself, all with the same weights
+    projection,  // all heads of a row together
 };
 
 // The rows of a head that say how relevant a document is: of the softmax over their logits behind
@@ -48,13 +67,37 @@ struct ModelConfig {
     RopePairs rope_pairs = RopePairs::adjacent;
     // The factor of positions: 1 / scaling factor for linear scaling, else 1.
     float rope_scale = 1.0F;
-    // One divisor per frequency: LLaMA 3.1's come from the tensor rope_freqs.weight, YaRN's from
-    // its formula.
+    // One divisor per frequency: LLaMA 3.1's and longrope's come from a tensor, YaRN's from its
+    // formula.
     std::vector<float> rope_factors;  // [rope_dim / 2] or empty
-    float rope_magnitude = 1.0F;      // multiplies cos and sin (YaRN)
-    bool tied_embeddings = false;     // no output.weight: the head is token_embd.weight
-    bool qkv_bias = false;            // added to queries, keys and values before rope
-    bool qk_norm = false;             // RMS norm of every head of queries and keys before rope
+    // The tensor that they come from; "" where there is none.
+    std::string rope_factors_tensor;
+    float rope_magnitude = 1.0F;    // multiplies cos and sin (YaRN)
+    bool tied_embeddings = false;   // no output.weight: the head is token_embd.weight
+    bool qkv_bias = false;          // added to queries, keys and values before rope
+    QkNorm qk_norm = QkNorm::none;  // an RMS norm
+    bool input_norms = true;        // of what attention and feed-forward read
+    bool output_norms = false;      // of what they add to the residuals
+    bool fused_qkv = false;         // one tensor has the rows of queries, keys and values
+    bool fused_gate_up = false;     // one tensor has the rows of gate and up
+    // [n_layers]: layers whose queries and keys are rotated; empty = all.
+    std::vector<bool> rope_layers;
+    // Above 0: layers with the window rotate with this base and without scaling, and rope_base,
+    // rope_scale, rope_factors and rope_magnitude are those of the others.
+    float windowed_rope_base = 0.0F;
+    NormKind norm = NormKind::rms;  // of layers, and before the head
+    // Attention and feed-forward read the same, what attn_norm makes of the residuals.
+    bool parallel_blocks = false;
+    Activation activation = Activation::silu;
+    // Factors of embeddings, of what is added to the residuals, of scores (0: one over the root of
+    // head_dim) and of logits.
+    float embedding_scale = 1.0F;
+    float residual_scale = 1.0F;
+    float attention_scale = 0.0F;
+    float logit_scale = 1.0F;
+    // Above 0: a score or logit x becomes cap * tanh(x / cap).
+    float attention_softcap = 0.0F;
+    float logit_softcap = 0.0F;
     // A row attends to this many positions, of which its own is the last; 0: to all positions
     // before it.
     std::int32_t sliding_window = 0;
@@ -74,6 +117,12 @@ struct ModelConfig {
         const bool full =
             !full_attention.empty() && full_attention[static_cast<std::size_t>(layer)];
         return full ? 0 : sliding_window;
+    }
+    bool rotates(std::int32_t layer) const {
+        return rope_layers.empty() || rope_layers[static_cast<std::size_t>(layer)];
+    }
+    bool has_windowed_rope(std::int32_t layer) const {
+        return windowed_rope_base > 0 && window_of(layer) > 0;
     }
 };
 

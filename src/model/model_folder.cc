@@ -43,6 +43,7 @@ struct RowMaker {
     std::int64_t rows;
     std::int64_t cols;
     std::int64_t head_rows;  // 0: the order stays
+    float added;             // to every element
     std::byte* out;
 
     std::size_t bytes_of_row(TensorType type) const {
@@ -58,10 +59,13 @@ struct RowMaker {
             const std::int64_t source = head_rows > 0 ? source_row(row, head_rows) : row;
             const auto in = data.subspan(size_of(source) * in_bytes, in_bytes);
             std::byte* to_row = out + size_of(row) * out_bytes;
-            if (from == to) {
+            if (from == to && added == 0) {
                 std::memcpy(to_row, in.data(), in_bytes);
             } else {
                 dequantize_row(from, in, values.data());
+                if (added != 0) {
+                    for (float& value : values) value += added;
+                }
                 quantize_row(to, values, to_row);
             }
         }
@@ -113,9 +117,8 @@ base::Result<std::unique_ptr<ModelFolder>> ModelFolder::open(const std::string& 
         const Tensor& found = folder->tensors_.at(tensor.name);
         builder.add_tensor(tensor.name, found.type, tensor.shape);
     }
-    if (!config.rope_factors.empty()) {
-        builder.add_tensor(kRopeFactors, TensorType::f32, {std::ssize(config.rope_factors)});
-    }
+    for (const auto& [name, factors] : config.rope_factors)
+        builder.add_tensor(name, TensorType::f32, {std::ssize(factors)});
     TRY(folder->file_, GgufFile::from_header(builder.header(), path));
     return folder;
 }
@@ -235,7 +238,7 @@ base::Status ModelFolder::find_tensors(const std::string& path, const HfConfig& 
 // Whether the source's own bytes are the tensor.
 bool ModelFolder::is_as_it_is(const Tensor& tensor) {
     return tensor.sources.size() == 1 && tensor.plan.interleave_heads == 0 &&
-           tensor.sources.front().tensor->type == tensor.type;
+           !tensor.plan.add_one && tensor.sources.front().tensor->type == tensor.type;
 }
 
 base::Result<std::vector<std::byte>> ModelFolder::make(const Tensor& tensor) {
@@ -253,7 +256,13 @@ base::Result<std::vector<std::byte>> ModelFolder::make(const Tensor& tensor) {
     for (std::size_t i = 0; i < tensor.sources.size(); ++i) {
         const Source& source = tensor.sources[i];
         TRY(const std::vector<std::byte> data, source.file->read(*source.tensor));
-        const RowMaker maker{source.tensor->type,    tensor.type, data, rows, cols, head_rows,
+        const RowMaker maker{source.tensor->type,
+                             tensor.type,
+                             data,
+                             rows,
+                             cols,
+                             head_rows,
+                             plan.add_one ? 1.0F : 0.0F,
                              bytes.data() + i * each};
         maker.make_all();
     }
@@ -268,9 +277,8 @@ base::Result<const ModelFolder::Tensor*> ModelFolder::find(std::string_view name
 }
 
 base::Result<std::span<const std::byte>> ModelFolder::tensor(std::string_view name) {
-    if (name == kRopeFactors && !rope_factors_.empty()) {
-        return std::as_bytes(std::span<const float>(rope_factors_));
-    }
+    if (const auto made = rope_factors_.find(name); made != rope_factors_.end())
+        return std::as_bytes(std::span<const float>(made->second));
     TRY(const Tensor* tensor, find(name));
     return held_.use(name, [&] { return make(*tensor); });
 }

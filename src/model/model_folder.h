@@ -62,7 +62,7 @@ class ModelFolder final : public WeightSource {
     std::vector<std::shared_ptr<const SafetensorsFile>> files_;
     std::map<std::string, Source, std::less<>> sources_;  // by their names
     std::map<std::string, Tensor, std::less<>> tensors_;  // by ours
-    std::vector<float> rope_factors_;
+    std::map<std::string, std::vector<float>, std::less<>> rope_factors_;
     std::shared_ptr<const GgufFile> file_;
     HeldTensors held_;
 };

@@ -7,9 +7,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "base/machine.h"
 #include "base/random.h"
+#include "model/arch/decoder.h"
 #include "model/arch/rank_head.h"
 #include "model/gguf_writer.h"
 #include "model/model_config.h"
@@ -64,12 +66,16 @@ std::uint32_t file_type(TensorType quant) {
     return 0;
 }
 
-bool has_bias(const SynthShape& shape) {
-    return shape.architecture == "qwen2";
+// check_shape() has seen that there are such.
+const DecoderTraits& traits_of(const SynthShape& shape) {
+    const DecoderTraits* traits = find_traits(shape.architecture);
+    CHECK(traits != nullptr);
+    return *traits;
 }
 
-bool has_head_norms(const SynthShape& shape) {
-    return shape.architecture == "qwen3" || shape.architecture == "qwen3moe";
+bool has_bias(const SynthShape& shape) {
+    const Presence presence = traits_of(shape).qkv_bias;
+    return presence == Presence::always || (presence == Presence::optional && shape.qkv_bias);
 }
 
 struct SynthTensor {
@@ -79,61 +85,115 @@ struct SynthTensor {
     float deviation = 0;
 };
 
+float keeping(std::int64_t fan_in) {
+    return 1.0F / std::sqrt(static_cast<float>(fan_in));
+}
+
 // Deviations keep the residual stream near one: matrices preserve the size of their input, and the
 // two that add to the stream are smaller the more layers there are (GPT-2's rule).
-std::vector<SynthTensor> list_tensors(const SynthShape& shape) {
-    const std::int64_t hidden = shape.hidden;
-    const std::int64_t ffn = shape.ffn;
-    const std::int64_t q = std::int64_t{shape.head_size()} * shape.n_heads;
-    const std::int64_t kv = std::int64_t{shape.head_size()} * shape.n_kv_heads;
-    const std::int64_t experts = shape.n_experts;
-    const auto from = [](std::int64_t fan_in) {
-        return 1.0F / std::sqrt(static_cast<float>(fan_in));
-    };
-    const float added = 1.0F / std::sqrt(2.0F * static_cast<float>(shape.n_layers));
-    // A tied embedding is the head too, and must keep logits near one.
-    const float embedding = shape.tied_embeddings ? from(hidden) : 1.0F;
-    std::vector<SynthTensor> tensors{{"token_embd.weight", {hidden, shape.vocab}, 0, embedding}};
-    for (std::int32_t layer = 0; layer < shape.n_layers; ++layer) {
-        const auto add = [&](const char* name, std::vector<std::int64_t> dims, float mean,
-                             float dev) {
-            tensors.push_back({fmt::format("blk.{}.{}", layer, name), std::move(dims), mean, dev});
-        };
-        add("attn_norm.weight", {hidden}, 1, 0.1F);
-        add("attn_q.weight", {hidden, q}, 0, from(hidden));
-        add("attn_k.weight", {hidden, kv}, 0, from(hidden));
-        add("attn_v.weight", {hidden, kv}, 0, from(hidden));
-        if (has_bias(shape)) {
+class SynthTensors {
+  public:
+    explicit SynthTensors(const SynthShape& shape) : shape_(shape), traits_(traits_of(shape)) {}
+
+    std::vector<SynthTensor> list() && {
+        // A tied embedding is the head too, and must keep logits near one.
+        const float embedding = shape_.tied_embeddings ? keeping(hidden_) : 1.0F;
+        tensors_.push_back({"token_embd.weight", {hidden_, shape_.vocab}, 0, embedding});
+        for (layer_ = 0; layer_ < shape_.n_layers; ++layer_) {
+            add_attention();
+            add_feed_forward();
+        }
+        tensors_.push_back({"output_norm.weight", {hidden_}, 1, 0.1F});
+        if (!shape_.tied_embeddings) {
+            tensors_.push_back({"output.weight", {hidden_, shape_.vocab}, 0, keeping(hidden_)});
+        }
+        if (shape_.reranks)
+            tensors_.push_back({kClassifierHead, {hidden_, 2}, 0, keeping(hidden_)});
+        add_rope_factors();
+        return std::move(tensors_);
+    }
+
+  private:
+    void add(const char* name, std::vector<std::int64_t> dims, float mean, float dev) {
+        tensors_.push_back({fmt::format("blk.{}.{}", layer_, name), std::move(dims), mean, dev});
+    }
+    // Where what is added to the stream is normed, these weights are its size.
+    void add_output_norm(const char* name) {
+        if (traits_.output_norms) add(name, {hidden_}, added_, 0.1F * added_);
+    }
+
+    void add_attention() {
+        const std::int64_t head = shape_.head_size();
+        const std::int64_t q = head * shape_.n_heads;
+        const std::int64_t kv = head * shape_.n_kv_heads;
+        if (traits_.input_norms) add("attn_norm.weight", {hidden_}, 1, 0.1F);
+        if (traits_.fused_qkv) {
+            add("attn_qkv.weight", {hidden_, q + 2 * kv}, 0, keeping(hidden_));
+        } else {
+            add("attn_q.weight", {hidden_, q}, 0, keeping(hidden_));
+            add("attn_k.weight", {hidden_, kv}, 0, keeping(hidden_));
+            add("attn_v.weight", {hidden_, kv}, 0, keeping(hidden_));
+        }
+        if (has_bias(shape_)) {
             add("attn_q.bias", {q}, 0, 0.5F);
             add("attn_k.bias", {kv}, 0, 0.5F);
             add("attn_v.bias", {kv}, 0, 0.5F);
         }
-        if (has_head_norms(shape)) {
-            add("attn_q_norm.weight", {shape.head_size()}, 1, 0.1F);
-            add("attn_k_norm.weight", {shape.head_size()}, 1, 0.1F);
+        if (traits_.qk_norm != QkNorm::none) {
+            const bool whole = traits_.qk_norm == QkNorm::projection;
+            add("attn_q_norm.weight", {whole ? q : head}, 1, 0.1F);
+            add("attn_k_norm.weight", {whole ? kv : head}, 1, 0.1F);
         }
-        add("attn_output.weight", {q, hidden}, 0, from(q) * added);
-        add("ffn_norm.weight", {hidden}, 1, 0.1F);
-        if (experts == 0) {
-            add("ffn_gate.weight", {hidden, ffn}, 0, from(hidden));
-            add("ffn_up.weight", {hidden, ffn}, 0, from(hidden));
-            add("ffn_down.weight", {ffn, hidden}, 0, from(ffn) * added);
-            continue;
+        add("attn_output.weight", {q, hidden_}, 0, keeping(q) * added_);
+        add_output_norm("post_attention_norm.weight");
+    }
+
+    void add_feed_forward() {
+        const std::int64_t ffn = shape_.ffn;
+        const std::int64_t experts = shape_.n_experts;
+        if (traits_.input_norms && !traits_.parallel_blocks)
+            add("ffn_norm.weight", {hidden_}, 1, 0.1F);
+        if (experts > 0) {
+            add("ffn_gate_inp.weight", {hidden_, experts}, 0, 2.0F * keeping(hidden_));
+            add("ffn_gate_exps.weight", {hidden_, ffn, experts}, 0, keeping(hidden_));
+            add("ffn_up_exps.weight", {hidden_, ffn, experts}, 0, keeping(hidden_));
+            add("ffn_down_exps.weight", {ffn, hidden_, experts}, 0, keeping(ffn) * added_);
+            return;
         }
-        add("ffn_gate_inp.weight", {hidden, experts}, 0, 2.0F * from(hidden));
-        add("ffn_gate_exps.weight", {hidden, ffn, experts}, 0, from(hidden));
-        add("ffn_up_exps.weight", {hidden, ffn, experts}, 0, from(hidden));
-        add("ffn_down_exps.weight", {ffn, hidden, experts}, 0, from(ffn) * added);
+        if (!traits_.fused_gate_up) add("ffn_gate.weight", {hidden_, ffn}, 0, keeping(hidden_));
+        add("ffn_up.weight", {hidden_, traits_.fused_gate_up ? 2 * ffn : ffn}, 0, keeping(hidden_));
+        add("ffn_down.weight", {ffn, hidden_}, 0, keeping(ffn) * added_);
+        add_output_norm("post_ffw_norm.weight");
     }
-    tensors.push_back({"output_norm.weight", {hidden}, 1, 0.1F});
-    if (!shape.tied_embeddings) {
-        tensors.push_back({"output.weight", {hidden, shape.vocab}, 0, from(hidden)});
+
+    void add_rope_factors() {
+        const std::string& type = shape_.rope_scaling.type;
+        const std::int64_t pairs = shape_.rope_size() / 2;
+        if (type == "llama3") tensors_.push_back({kRopeFactors, {pairs}, 0, 0});
+        if (type != "longrope") return;
+        tensors_.push_back({kLongRopeFactors, {pairs}, shape_.rope_scaling.factor, 0.2F});
+        tensors_.push_back({kShortRopeFactors, {pairs}, 1.1F, 0.05F});
     }
-    if (shape.reranks) tensors.push_back({kClassifierHead, {hidden, 2}, 0, from(hidden)});
-    if (shape.rope_scaling.type == "llama3") {
-        tensors.push_back({kRopeFactors, {shape.head_size() / 2}, 0, 0});
-    }
-    return tensors;
+
+    const SynthShape& shape_;
+    const DecoderTraits& traits_;
+    const std::int64_t hidden_ = shape_.hidden;
+    const float added_ = 1.0F / std::sqrt(2.0F * static_cast<float>(shape_.n_layers));
+    std::int32_t layer_ = 0;
+    std::vector<SynthTensor> tensors_;
+};
+
+void set_scales(GgufBuilder& builder, const SynthShape& shape) {
+    const DecoderTraits& traits = traits_of(shape);
+    const auto set = [&](bool there, const char* rest, float value) {
+        if (there && value > 0) builder.set(metadata_key(traits, rest), value);
+    };
+    set(traits.scales, "embedding_scale", shape.embedding_scale);
+    set(traits.scales, "residual_scale", shape.residual_scale);
+    set(traits.scales, "attention.scale", shape.attention_scale);
+    set(traits.logit_scale != DecoderTraits::LogitScale::none, "logit_scale", shape.logit_scale);
+    set(traits.attention_softcap >= 0, "attn_logit_softcapping", shape.attention_softcap);
+    set(traits.logit_softcap >= 0, "final_logit_softcapping", shape.logit_softcap);
 }
 
 void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quant,
@@ -151,17 +211,24 @@ void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quan
     builder.set(key("embedding_length"), count(shape.hidden));
     builder.set(key("block_count"), count(shape.n_layers));
     builder.set(key("feed_forward_length"), count(shape.ffn));
-    builder.set(key("rope.dimension_count"), count(shape.head_size()));
+    builder.set(key("rope.dimension_count"), count(shape.rope_size()));
     builder.set(key("rope.freq_base"), shape.rope_base);
     builder.set(key("attention.head_count"), count(shape.n_heads));
     builder.set(key("attention.head_count_kv"), count(shape.n_kv_heads));
-    builder.set(key("attention.layer_norm_rms_epsilon"), 1e-5F);
+    const bool centred = traits_of(shape).norm == NormKind::layer;
+    builder.set(key(centred ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"),
+                1e-5F);
+    set_scales(builder, shape);
     if (shape.head_dim > 0) {
         builder.set(key("attention.key_length"), count(shape.head_dim));
         builder.set(key("attention.value_length"), count(shape.head_dim));
     }
     if (shape.sliding_window > 0) {
         builder.set(key("attention.sliding_window"), count(shape.sliding_window));
+        if (shape.full_attention_period > 0) {
+            builder.set(key("attention.sliding_window_pattern"),
+                        count(shape.full_attention_period));
+        }
     }
     if (shape.n_experts > 0) {
         builder.set(key("expert_count"), count(shape.n_experts));
@@ -178,6 +245,9 @@ void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quan
         builder.set(key("rope.scaling.type"), scaling.type);
         builder.set(key("rope.scaling.factor"), scaling.factor);
         builder.set(key("rope.scaling.original_context_length"), count(scaling.trained_context));
+    } else if (scaling.type == "longrope") {
+        builder.set(key("rope.scaling.original_context_length"), count(scaling.trained_context));
+        builder.set(key("rope.scaling.attn_factor"), 1.1F);
     }
 
     SynthVocabulary vocabulary = make_synth_vocabulary(shape.vocab, seed);
@@ -243,12 +313,12 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
     const auto wrong = [&](const std::string& text) {
         return base::invalid(fmt::format("shape {}: {}", shape.name, text));
     };
-    const bool wants_experts = shape.architecture == "qwen3moe";
-    const bool may_have_experts = wants_experts || shape.architecture == "llama";
-    if (!may_have_experts && shape.architecture != "qwen2" && shape.architecture != "qwen3") {
-        return wrong(fmt::format("architecture \"{}\", expected llama, qwen2, qwen3 or qwen3moe",
-                                 shape.architecture));
+    const DecoderTraits* traits = find_traits(shape.architecture);
+    if (traits == nullptr) {
+        return wrong(fmt::format("architecture \"{}\" is not supported", shape.architecture));
     }
+    const bool wants_experts = traits->experts == Presence::always;
+    const bool may_have_experts = traits->experts != Presence::never;
     if (shape.n_experts < (wants_experts ? 1 : 0) || (shape.n_experts > 0 && !may_have_experts) ||
         shape.n_experts_used > shape.n_experts ||
         (shape.n_experts_used < 1 && shape.n_experts > 0)) {
@@ -256,12 +326,12 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
                                  shape.n_experts_used, shape.n_experts, shape.architecture));
     }
     const std::string& scaling = shape.rope_scaling.type;
-    const bool known_scaling =
-        scaling.empty() || scaling == "linear" || scaling == "yarn" || scaling == "llama3";
+    const bool known_scaling = scaling.empty() || scaling == "linear" || scaling == "yarn" ||
+                               scaling == (traits->longrope ? "longrope" : "llama3");
     if (!known_scaling || shape.rope_scaling.factor <= 0 ||
         (!scaling.empty() && shape.rope_scaling.trained_context < 1)) {
         return wrong(
-            "rope scaling: expected linear, yarn or llama3 with a factor and a trained "
+            "rope scaling: expected linear, yarn, llama3 or longrope with a factor and a trained "
             "context above zero");
     }
     for (const std::int32_t value : {shape.n_layers, shape.hidden, shape.n_heads, shape.n_kv_heads,
@@ -269,8 +339,8 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
         if (value < 1) return wrong("every size must be at least 1");
     }
     const bool uneven = shape.head_dim == 0 && shape.hidden % shape.n_heads != 0;
-    if (uneven || shape.n_heads % shape.n_kv_heads != 0 || shape.head_size() < 2 ||
-        shape.head_size() % 2 != 0) {
+    if (uneven || shape.n_heads % shape.n_kv_heads != 0 || shape.rope_size() < 2 ||
+        shape.rope_size() % 2 != 0 || shape.rope_size() > shape.head_size()) {
         return wrong(
             "expected heads that divide the hidden size into even parts, and KV heads that "
             "divide the heads");
@@ -335,10 +405,67 @@ const std::vector<SynthShape>& synth_shapes() {
     return shapes;
 }
 
+const std::vector<SynthShape>& synth_likes() {
+    static const std::vector<SynthShape> likes = [] {
+        SynthShape base;
+        base.n_layers = 8;
+        base.hidden = 256;
+        base.n_heads = 8;
+        base.n_kv_heads = 2;
+        base.ffn = 768;
+        base.vocab = 2048;
+        base.context_length = 4096;
+        std::vector<SynthShape> all;
+        const auto add = [&](const char* name, const char* architecture) -> SynthShape& {
+            SynthShape& shape = all.emplace_back(base);
+            shape.name = name;
+            shape.architecture = architecture;
+            return shape;
+        };
+        SynthShape& smollm3 = add("smollm3", "smollm3");
+        smollm3.rope_base = 5e6F;
+        smollm3.tied_embeddings = true;
+        SynthShape& glm4 = add("glm4", "glm4");
+        glm4.rope_dim = 16;
+        SynthShape& olmo2 = add("olmo2", "olmo2");
+        olmo2.n_kv_heads = 8;
+        olmo2.rope_base = 500000.0F;
+        SynthShape& phi4 = add("phi4", "phi3");
+        phi4.rope_dim = 24;
+        phi4.tied_embeddings = true;
+        phi4.rope_scaling = {"longrope", 3.0F, 1024};
+        SynthShape& granite = add("granite", "granite");
+        granite.tied_embeddings = true;
+        granite.embedding_scale = 12.0F;
+        granite.residual_scale = 0.22F;
+        granite.attention_scale = 0.03125F;
+        granite.logit_scale = 0.5F;
+        SynthShape& command_r = add("command-r", "cohere2");
+        command_r.tied_embeddings = true;
+        command_r.rope_base = 50000.0F;
+        command_r.sliding_window = 512;
+        command_r.logit_scale = 0.25F;
+        SynthShape& gemma2 = add("gemma2", "gemma2");
+        gemma2.tied_embeddings = true;
+        gemma2.head_dim = 64;
+        gemma2.sliding_window = 512;
+        gemma2.attention_softcap = 50.0F;
+        gemma2.logit_softcap = 30.0F;
+        SynthShape& gemma3 = add("gemma3", "gemma3");
+        gemma3.tied_embeddings = true;
+        gemma3.head_dim = 64;
+        gemma3.rope_base = 1e6F;
+        gemma3.sliding_window = 512;
+        gemma3.rope_scaling = {"linear", 8.0F, 1024};
+        return all;
+    }();
+    return likes;
+}
+
 base::Status synth_model(const SynthShape& shape, TensorType quant, const SynthOptions& options,
                          const SynthProgress& progress) {
     TRY_VOID(check_shape(shape, quant));
-    const std::vector<SynthTensor> tensors = list_tensors(shape);
+    const std::vector<SynthTensor> tensors = SynthTensors(shape).list();
     GgufBuilder builder;
     set_metadata(builder, shape, quant, options.seed);
     std::uint64_t total = 0;
@@ -358,7 +485,7 @@ base::Status synth_model(const SynthShape& shape, TensorType quant, const SynthO
         const TensorInfo& info = builder.tensors()[i];
         if (info.name == kRopeFactors) {
             const std::vector<float> factors =
-                llama3_rope_factors({shape.rope_base, shape.head_size(), shape.rope_scaling.factor,
+                llama3_rope_factors({shape.rope_base, shape.rope_size(), shape.rope_scaling.factor,
                                      1.0F, 4.0F, shape.rope_scaling.trained_context});
             TRY_VOID(out->append(std::as_bytes(std::span(factors))));
             done += info.bytes;
@@ -380,9 +507,11 @@ base::Status synth_model(const SynthOptions& options, const SynthProgress& progr
                                          tensor_type_names()));
     }
     std::vector<std::string_view> names;
-    for (const SynthShape& shape : synth_shapes()) {
-        if (shape.name == options.shape) return synth_model(shape, *quant, options, progress);
-        names.push_back(shape.name);
+    for (const std::vector<SynthShape>* shapes : {&synth_shapes(), &synth_likes()}) {
+        for (const SynthShape& shape : *shapes) {
+            if (shape.name == options.shape) return synth_model(shape, *quant, options, progress);
+            names.push_back(shape.name);
+        }
     }
     return base::invalid(
         fmt::format("shape \"{}\" is unknown; known: {}", options.shape, fmt::join(names, ", ")));

@@ -14,7 +14,8 @@
 
 namespace helix::model {
 
-// How positions beyond the trained context are reached; type "", "linear", "yarn" or "llama3".
+// How positions beyond the trained context are reached; type "", "linear", "yarn", "llama3" or
+// "longrope".
 struct SynthRopeScaling {
     std::string type;
     float factor = 1.0F;
@@ -32,24 +33,39 @@ struct SynthShape {
     std::int32_t context_length = 0;
     float rope_base = 10000.0F;
     bool tied_embeddings = false;
-    std::string architecture = "llama";  // qwen2, qwen3, qwen3moe
+    std::string architecture = "llama";  // what it is made of is in model/arch
     std::int32_t head_dim = 0;           // 0: hidden / n_heads
     // Experts of width ffn each; 0: one dense feed-forward.
     std::int32_t n_experts = 0;
     std::int32_t n_experts_used = 0;
     std::int32_t sliding_window = 0;
     SynthRopeScaling rope_scaling = {};
-    bool reranks = false;  // it has the head, labels and template of a Qwen3-Reranker
+    bool reranks = false;       // it has the head, labels and template of a Qwen3-Reranker
+    std::int32_t rope_dim = 0;  // of a head; 0: all
+    bool qkv_bias = false;      // where the architecture leaves it open
+    // As attention.sliding_window_pattern; 0: the architecture's own.
+    std::int32_t full_attention_period = 0;
+    // Where the architecture has them; see ModelConfig. logit_scale is as the file says it.
+    float embedding_scale = 1.0F;
+    float residual_scale = 1.0F;
+    float attention_scale = 0.0F;
+    float logit_scale = 1.0F;
+    float attention_softcap = 0.0F;
+    float logit_softcap = 0.0F;
 
     std::int32_t head_size() const { return head_dim > 0 ? head_dim : hidden / n_heads; }
+    std::int32_t rope_size() const { return rope_dim > 0 ? rope_dim : head_size(); }
 };
 
 // The shapes by name: tiny, tiny-tied, tiny-qwen2, ..., tiny-reranker, small (the smallest that
 // K-quants allow), llama-160m, llama-1b, ...
 const std::vector<SynthShape>& synth_shapes();
+// Small models of families: the keys, names of tensors and mechanisms of published ones, by names
+// like smollm3. Every quantisation fits them.
+const std::vector<SynthShape>& synth_likes();
 
 struct SynthOptions {
-    std::string shape = "tiny";
+    std::string shape = "tiny";  // or one of the families'
     std::string quant = "q8_0";  // of every matrix; norms are f32
     std::uint64_t seed = 0;
     std::string path;

@@ -42,9 +42,11 @@ double vector_bytes(WeightFormat format) {
 }
 
 std::int64_t layer_vector_elements(const ModelShape& shape) {
-    std::int64_t elements = std::int64_t{2} * shape.hidden;  // the two norms
+    std::int64_t elements = std::int64_t{shape.layer_norms} * shape.hidden;
     if (shape.qkv_bias)
         elements += std::int64_t{shape.n_heads + 2 * shape.n_kv_heads} * shape.head_dim;
+    if (shape.whole_qk_norm)
+        elements += std::int64_t{shape.n_heads + shape.n_kv_heads} * shape.head_dim;
     if (shape.qk_norm) elements += std::int64_t{2} * shape.head_dim;
     return elements;
 }
@@ -126,6 +128,34 @@ std::string name_of_file(const std::string& file) {
     return rest.empty() ? "model" : std::string(rest);
 }
 
+// What config.json does not say of a model_type.
+struct ShapeFamily {
+    std::string_view type;
+    bool qkv_bias = false;
+    bool qk_norm = false;
+    bool whole_qk_norm = false;
+    std::int32_t layer_norms = 2;
+    bool tied = false;  // where the file does not say
+};
+constexpr ShapeFamily kShapeFamilies[] = {
+    {"llama"},
+    {"mistral"},
+    {"mixtral"},
+    {.type = "qwen2", .qkv_bias = true},
+    {.type = "qwen3", .qk_norm = true},
+    {.type = "qwen3_moe", .qk_norm = true},
+    {"smollm3"},
+    {.type = "olmo2", .whole_qk_norm = true},
+    {.type = "olmo3", .whole_qk_norm = true},
+    {.type = "glm4", .layer_norms = 4},
+    {"phi3"},
+    {"granite"},
+    {.type = "cohere", .layer_norms = 1, .tied = true},
+    {.type = "cohere2", .layer_norms = 1, .tied = true},
+    {.type = "gemma2", .layer_norms = 4, .tied = true},
+    {.type = "gemma3_text", .qk_norm = true, .layer_norms = 4, .tied = true},
+};
+
 base::Status check_family(const JsonPlace& root, ModelShape& shape) {
     TRY(const JsonPlace place, root.member("model_type"));
     TRY(const std::string type, place.text());
@@ -145,13 +175,18 @@ base::Status check_family(const JsonPlace& root, ModelShape& shape) {
         if (shape.n_experts > 65536 || shape.n_experts_used > shape.n_experts)
             return root.complaint("num_experts_per_tok: expected at most the number of experts");
     }
-    const bool qwen2 = type == "qwen2";
-    shape.qk_norm = type == "qwen3" || qwen3_moe;
-    TRY(shape.qkv_bias, flag_or(root, "attention_bias", qwen2));
-    if (qwen2 || shape.qk_norm || mixtral || type == "llama" || type == "mistral")
+    std::vector<std::string_view> types;
+    for (const ShapeFamily& family : kShapeFamilies) {
+        types.push_back(family.type);
+        if (family.type != type) continue;
+        shape.qk_norm = family.qk_norm;
+        shape.whole_qk_norm = family.whole_qk_norm;
+        shape.layer_norms = family.layer_norms;
+        shape.tied_embeddings = family.tied;
+        TRY(shape.qkv_bias, flag_or(root, "attention_bias", family.qkv_bias));
         return base::Ok{};
-    return place.error(
-        "\"llama\", \"mistral\", \"mixtral\", \"qwen2\", \"qwen3\" or \"qwen3_moe\"");
+    }
+    return place.error(fmt::format("one of {}", fmt::join(types, ", ")));
 }
 
 }  // namespace
@@ -274,7 +309,7 @@ base::Result<ModelShape> parse_model_config(std::string_view text, const std::st
     TRY(shape.ffn, count(root, narrow ? "moe_intermediate_size" : "intermediate_size"));
     TRY(shape.vocab, count(root, "vocab_size"));
     TRY(shape.context_length, count_or(root, "max_position_embeddings", 2048));
-    TRY(shape.tied_embeddings, flag_or(root, "tie_word_embeddings", false));
+    TRY(shape.tied_embeddings, flag_or(root, "tie_word_embeddings", shape.tied_embeddings));
     if (shape.n_layers > 100'000 || shape.hidden > 1'000'000 || shape.ffn > 10'000'000 ||
         shape.n_heads > 100'000 || shape.head_dim > 100'000) {
         return root.complaint("the sizes are beyond any model's");

@@ -15,7 +15,7 @@
 namespace helix::spec {
 
 // A decoder of the LLaMA family: attention with q, k, v and o, a gated feed-forward of three
-// matrices or experts of that kind, and two norms.
+// matrices or experts of that kind, and norms.
 struct ModelShape {
     std::string name;
     std::int32_t n_layers = 0;
@@ -33,6 +33,8 @@ struct ModelShape {
     // n_experts_used. 0: a dense model with one feed-forward.
     std::int32_t n_experts = 0;
     std::int32_t n_experts_used = 0;
+    std::int32_t layer_norms = 2;  // of the hidden size
+    bool whole_qk_norm = false;    // q and k are normed as a whole, not by heads
 
     bool operator==(const ModelShape&) const = default;
 };
@@ -60,8 +62,8 @@ std::span<const ModelShape> known_models();
 base::Result<ModelShape> find_model_shape(std::string_view name);
 base::Result<ModelSpec> find_model(std::string_view name, WeightFormat format);
 
-// Reads a Hugging Face config.json of model_type llama, mistral, mixtral, qwen2, qwen3 or
-// qwen3_moe. file is for messages, and gives the name when the text has none.
+// Reads a Hugging Face config.json of a model_type that we serve (llama, qwen3, olmo2, ...). file
+// is for messages, and gives the name when the text has none.
 base::Result<ModelShape> parse_model_config(std::string_view text, const std::string& file);
 base::Result<ModelShape> read_model_config_file(const std::string& path);
 

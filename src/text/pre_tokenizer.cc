@@ -40,11 +40,16 @@ constexpr Row kRows[] = {
      {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|" LINES},
      true,
      true},
+    {{"dbrx", "smaug-bpe", "glm4", "chatglm-bpe"},
+     {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|" LINES},
+     false,
+     false},
     {{"qwen2", "deepseek-r1-qwen"},
      {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|" LINES},
      false,
      false},
     {{"starcoder", "refact", "smollm", "codeshell"}, {"\\p{N}", WORDS}, false, false},
+    {{"command-r"}, {"\\p{N}", WORDS}, false, false},
 };
 
 std::string known_names() {

@@ -40,6 +40,33 @@ constexpr SynthKind kKinds[] = {
     kMixtral,
     {"mixtral_all_experts", [](model::SynthShape& s) { make_experts(s, "llama", 3, 3); }},
     kQwen3Moe,
+    kSmolLm3,
+    {"olmo2", [](model::SynthShape& s) { s.architecture = "olmo2"; }},
+    kOlmo3,
+    kGlm4,
+    kPhi4,
+    {"phi3_window_short_context",
+     [](model::SynthShape& s) {
+         s.architecture = "phi3";
+         s.sliding_window = 13;
+         s.rope_scaling = {"longrope", 3, 512};
+     }},
+    kGranite,
+    kGraniteMoe,
+    {"command_r",
+     [](model::SynthShape& s) {
+         s.architecture = "command-r";
+         s.logit_scale = 0.5F;
+     }},
+    kCohere2,
+    kGemma2,
+    kGemma3,
+    {"gemma3_windows_alone",
+     [](model::SynthShape& s) {
+         s.architecture = "gemma3";
+         s.sliding_window = 13;
+         s.logit_softcap = 4;
+     }},
 };
 
 // The largest difference of a log-probability from the reference's after the last token, as a share

@@ -60,12 +60,31 @@ void with_small_heads(model::SynthShape& s) {
     s.n_heads = 16;
 }
 
+void as_gemma2(model::SynthShape& s) {
+    s.architecture = "gemma2";
+    s.sliding_window = 7;
+    s.attention_softcap = 2;
+    s.logit_softcap = 3;
+}
+void as_olmo2(model::SynthShape& s) {
+    s.architecture = "olmo2";
+}
+void as_cohere2(model::SynthShape& s) {
+    s.architecture = "cohere2";
+    s.sliding_window = 7;
+    s.logit_scale = 0.25F;
+}
+
 constexpr Case kCases[] = {
     {"two_cpus", 2, TensorType::q8_0, ops::KvType::f16, false, leave},
     {"four_cpus_small_heads", 4, TensorType::f32, ops::KvType::q8, false, with_small_heads},
     {"two_cpus_bias", 2, TensorType::q4_0, ops::KvType::bf16, false, with_bias},
     {"two_cpus_experts", 2, TensorType::f16, ops::KvType::q8, false, with_experts},
     {"two_cpus_many_experts", 2, TensorType::q8_0, ops::KvType::f16, false, with_many_experts},
+    {"two_cpus_gemma2", 2, TensorType::q8_0, ops::KvType::f16, false, as_gemma2},
+    {"two_cpus_olmo2", 2, TensorType::q8_0, ops::KvType::f16, false, as_olmo2},
+    {"two_cpus_cohere2", 2, TensorType::q8_0, ops::KvType::f16, false, as_cohere2},
+    {"two_vulkan_gemma2", 2, TensorType::q8_0, ops::KvType::f16, true, as_gemma2},
     {"one_vulkan", 1, TensorType::q8_0, ops::KvType::f16, true, leave},
     {"two_vulkan", 2, TensorType::q4_0, ops::KvType::q8, true, with_bias},
     {"four_vulkan", 4, TensorType::q8_0, ops::KvType::f16, true, leave},

@@ -64,6 +64,49 @@ TEST_P(Elementwise, SwigluEqualsTheFormula) {
     }
 }
 
+TEST_P(Elementwise, LayerNormGegluAndCapsEqualTheirFormulas) {
+    base::Random random(24);
+    for (const std::size_t n : kSizes) {
+        const auto size = static_cast<std::int64_t>(n);
+        const auto x = random_floats(random, n, 5);
+        const auto other = random_floats(random, n);
+        std::vector<float> normed(n), gated(n), capped(n), same(n);
+        kernels_.layer_norm(x.data(), other.data(), size, 1e-5F, normed.data());
+        kernels_.geglu(x.data(), other.data(), size, gated.data());
+        kernels_.scale_row(x.data(), size, 2.0F, 3.0F, capped.data());
+        double mean = 0, squares = 0;
+        for (const float v : x) mean += static_cast<double>(v) / static_cast<double>(n);
+        for (const float v : x) squares += std::pow(static_cast<double>(v) - mean, 2);
+        const double factor = 1 / std::sqrt(squares / static_cast<double>(n) + 1e-5);
+        for (std::size_t i = 0; i < n; ++i) {
+            const auto v = static_cast<double>(x[i]), w = static_cast<double>(other[i]);
+            ASSERT_NEAR(normed[i], (v - mean) * factor * w, 1e-5) << n << ", " << i;
+            const double inner = std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v);
+            const double exact = v / 2 * (1 + std::tanh(inner)) * w;
+            ASSERT_NEAR(gated[i], exact, 1e-6 * std::abs(exact) + 1e-6) << v;
+            ASSERT_NEAR(capped[i], 3 * std::tanh(2 * v / 3), 2e-6) << v;
+        }
+        portable_.layer_norm(x.data(), other.data(), size, 1e-5F, same.data());
+        EXPECT_TRUE(same_bits(normed, same)) << n;
+        portable_.geglu(x.data(), other.data(), size, same.data());
+        EXPECT_TRUE(same_bits(gated, same)) << n;
+        portable_.scale_row(x.data(), size, 2.0F, 3.0F, same.data());
+        EXPECT_TRUE(same_bits(capped, same)) << n;
+    }
+}
+
+TEST_P(Elementwise, TanhIsAccurateEverywhere) {
+    std::vector<float> x;
+    for (int i = -12 * 256; i <= 12 * 256; ++i) x.push_back(static_cast<float>(i) / 256.0F);
+    std::vector<float> y(x.size());
+    kernels_.scale_row(x.data(), static_cast<std::int64_t>(x.size()), 1.0F, 1.0F, y.data());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const double exact = std::tanh(static_cast<double>(x[i]));
+        ASSERT_NEAR(y[i], exact, 4e-7 * std::abs(exact)) << x[i];
+        ASSERT_LE(std::abs(y[i]), 1.0F) << x[i];
+    }
+}
+
 TEST_P(Elementwise, ExpIsAccurateToTwoUnitsAndZeroFarBelow) {
     std::vector<float> x;
     for (int i = 0; i <= 87 * 64; ++i) x.push_back(static_cast<float>(-i) / 64.0F);

@@ -198,6 +198,40 @@ inline std::vector<float> rms_norm(std::span<const float> x, std::span<const flo
     return y;
 }
 
+inline std::vector<float> layer_norm(std::span<const float> x, std::span<const float> weight,
+                                     float epsilon) {
+    const auto n = static_cast<float>(x.size());
+    const float mean = folded_sum(x) / n;
+    std::vector<float> apart;
+    std::array<float, 16> squares{};
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        apart.push_back(x[i] - mean);
+        squares[i % 16] = std::fma(apart[i], apart[i], squares[i % 16]);
+    }
+    const float factor = 1.0F / std::sqrt(folded(squares) / n + epsilon);
+    for (std::size_t i = 0; i < x.size(); ++i) apart[i] = apart[i] * factor * weight[i];
+    return apart;
+}
+
+inline float tanh(float x) {
+    const float a = std::clamp(x, -9.0F, 9.0F) * 0.125F;
+    const float square = a * a;
+    const float above = std::fma(std::fma(21.0F, square, 1260.0F), square, 10395.0F);
+    const float below = std::fma(std::fma(square + 210.0F, square, 4725.0F), square, 10395.0F);
+    float t = a * above / below;
+    for (int i = 0; i < 3; ++i) t = (t + t) / std::fma(t, t, 1.0F);
+    return t;
+}
+
+inline float capped(float x, float cap) {
+    return tanh(x * (1.0F / cap)) * cap;
+}
+
+inline float geglu(float gate, float up) {
+    const float inner = std::fma(gate * gate, 0.044715F, 1.0F);
+    return gate / (1.0F + exp(gate * inner * -1.5957691F)) * up;
+}
+
 inline float swiglu(float gate, float up) {
     return gate / (1.0F + exp(0.0F - gate)) * up;
 }

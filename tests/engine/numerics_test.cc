@@ -139,12 +139,15 @@ TEST(Numerics, NormsGatesAndExpAreTheDefinitionBitByBit) {
     for (const std::size_t n : {5U, 16U, 64U, 175U}) {
         const auto x = random_floats(random, n, 20);
         const auto other = random_floats(random, n);
-        std::vector<float> gated, powers;
+        std::vector<float> gated, through_gelu, scaled, powers;
         for (std::size_t i = 0; i < n; ++i) {
             gated.push_back(numerics::swiglu(x[i], other[i]));
+            through_gelu.push_back(numerics::geglu(x[i], other[i]));
+            scaled.push_back(numerics::capped(0.7F * x[i], 30.0F));
             powers.push_back(numerics::exp_or_zero(x[i] - 30.0F));
         }
         const auto normed = numerics::rms_norm(x, other, 1e-5F);
+        const auto centred = numerics::layer_norm(x, other, 1e-5F);
         for (const ops::Isa isa : machine_isas()) {
             const ops::Kernels& kernels = ops::kernels(isa);
             const auto size = static_cast<std::int64_t>(n);
@@ -153,6 +156,12 @@ TEST(Numerics, NormsGatesAndExpAreTheDefinitionBitByBit) {
             EXPECT_TRUE(same_bits(y, normed)) << ops::to_string(isa);
             kernels.swiglu(x.data(), other.data(), size, y.data());
             EXPECT_TRUE(same_bits(y, gated)) << ops::to_string(isa);
+            kernels.layer_norm(x.data(), other.data(), size, 1e-5F, y.data());
+            EXPECT_TRUE(same_bits(y, centred)) << ops::to_string(isa);
+            kernels.geglu(x.data(), other.data(), size, y.data());
+            EXPECT_TRUE(same_bits(y, through_gelu)) << ops::to_string(isa);
+            kernels.scale_row(x.data(), size, 0.7F, 30.0F, y.data());
+            EXPECT_TRUE(same_bits(y, scaled)) << ops::to_string(isa);
             kernels.exp_row(x.data(), size, 30.0F, 1.0F, y.data());
             EXPECT_TRUE(same_bits(y, powers)) << ops::to_string(isa);
         }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <numbers>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -219,6 +220,41 @@ class ReferenceDevice final : public Device {
             of(op.gate)[i] = static_cast<float>(gate / (1 + std::exp(-gate)) * up);
         }
     }
+    void geglu(const ops::Geglu& op) override {
+        for (std::int64_t i = 0; i < op.rows * op.width; ++i) {
+            const auto gate = static_cast<double>(of(op.gate)[i]);
+            const auto up = static_cast<double>(of(op.up)[i]);
+            const double inner =
+                std::sqrt(2 / std::numbers::pi) * (gate + 0.044715 * gate * gate * gate);
+            of(op.gate)[i] = static_cast<float>(gate / 2 * (1 + std::tanh(inner)) * up);
+        }
+    }
+    void layer_norm(const ops::LayerNorm& op) override {
+        for (std::int64_t row = 0; row < op.rows; ++row) {
+            const float* x = of(op.x) + row * op.width;
+            double sum = 0, squares = 0;
+            for (std::int64_t i = 0; i < op.width; ++i) sum += static_cast<double>(x[i]);
+            const double mean = sum / static_cast<double>(op.width);
+            for (std::int64_t i = 0; i < op.width; ++i)
+                squares += std::pow(static_cast<double>(x[i]) - mean, 2);
+            const double factor = 1 / std::sqrt(squares / static_cast<double>(op.width) +
+                                                static_cast<double>(op.epsilon));
+            for (std::int64_t i = 0; i < op.width; ++i)
+                of(op.y)[row * op.width + i] =
+                    static_cast<float>((static_cast<double>(x[i]) - mean) * factor *
+                                       static_cast<double>(of(op.weight)[i]));
+        }
+    }
+    void scale_rows(const ops::ScaleRows& op) override {
+        for (std::int64_t i = 0; i < op.rows * op.width; ++i) {
+            const double x = static_cast<double>(of(op.x)[i]) * static_cast<double>(op.factor);
+            of(op.x)[i] = static_cast<float>(capped(x, static_cast<double>(op.cap)));
+        }
+    }
+    void add_rows(const ops::AddRows& op) override {
+        for (std::int64_t i = 0; i < op.rows * op.width; ++i)
+            of(op.y)[i] += op.factor * of(op.x)[i];
+    }
     void copy_rows(const ops::CopyRows& op) override {
         for (const ops::RowRange& range : op.ranges) {
             std::copy_n(of(op.from) + range.from * op.width, range.count * op.width,
@@ -240,7 +276,9 @@ class ReferenceDevice final : public Device {
             for (const int e : op.normalise ? chosen : experts)
                 sum += std::exp(static_cast<double>(scores[e]));
             for (const int e : chosen)
-                routing.visits.push_back({row, e, std::exp(static_cast<double>(scores[e])) / sum});
+                routing.visits.push_back({row, e,
+                                          std::exp(static_cast<double>(scores[e])) / sum *
+                                              static_cast<double>(op.factor)});
         }
     }
     void gather_visits(const ops::GatherVisits& op) override {
@@ -285,6 +323,8 @@ class ReferenceDevice final : public Device {
     static const float* of(const Buffer& b) {
         return static_cast<const ReferenceBuffer&>(b).values.data();
     }
+
+    static double capped(double x, double cap) { return cap > 0 ? cap * std::tanh(x / cap) : x; }
 
     static void norm(const float* x, const float* weight, std::int64_t n, float epsilon, float* y) {
         double squares = 0;
@@ -371,7 +411,9 @@ class ReferenceDevice final : public Device {
             double score = 0;
             for (int d = 0; d < dim; ++d)
                 score += static_cast<double>(q[d]) * static_cast<double>(key_at(p)[d]);
-            weights.push_back(score / std::sqrt(static_cast<double>(dim)));
+            score *= op.scale > 0 ? static_cast<double>(op.scale)
+                                  : 1 / std::sqrt(static_cast<double>(dim));
+            weights.push_back(capped(score, static_cast<double>(op.softcap)));
         }
         const double top = *std::max_element(weights.begin(), weights.end());
         double sum = 0;

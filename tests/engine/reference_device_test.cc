@@ -34,6 +34,15 @@ constexpr SynthKind kKinds[] = {
     kQwen3,
     kMixtral,
     kQwen3Moe,
+    kSmolLm3,
+    kOlmo3,
+    kGlm4,
+    kPhi4,
+    kGranite,
+    kGraniteMoe,
+    kCohere2,
+    kGemma2,
+    kGemma3,
 };
 
 Runner on_cpu(const SynthFile& file, spec::LayerRange layers, ops::KvType kv_type) {

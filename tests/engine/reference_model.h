@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <map>
+#include <numbers>
 #include <string>
 #include <vector>
 
@@ -13,8 +15,9 @@
 #include "model/weight_source.h"
 
 // The forward pass of a decoder, written down plainly in double precision: no batches, no pages,
-// every matrix dequantised. Independent of src/engine. Biases and head norms are used where the
-// file has them.
+// every matrix dequantised. Independent of src/engine. Biases and norms are used where the file has
+// them; what else families do in their own way is written here from their published definitions, by
+// the name of the architecture.
 
 namespace helix::engine::test {
 
@@ -29,14 +32,21 @@ class ReferenceModel {
     std::vector<Row> logits(const std::vector<std::int32_t>& tokens) {
         const std::string head = c_.tied_embeddings ? "token_embd.weight" : "output.weight";
         std::vector<Row> result;
-        for (const Row& row : hidden_states(tokens)) result.push_back(times(head, row));
+        for (const Row& row : hidden_states(tokens)) {
+            result.push_back(times(head, row));
+            for (double& logit : result.back()) logit = final_logit(logit);
+        }
         return result;
     }
 
     // What the head gets of each of the tokens: past all layers, normed.
     std::vector<Row> hidden_states(const std::vector<std::int32_t>& tokens) {
         std::vector<Row> x;
-        for (const std::int32_t token : tokens) x.push_back(matrix_row("token_embd.weight", token));
+        for (const std::int32_t token : tokens) {
+            x.push_back(matrix_row("token_embd.weight", token));
+            scale(x.back(), is({"gemma2", "gemma3"}) ? std::sqrt(static_cast<double>(c_.hidden))
+                                                     : number("embedding_scale", 1));
+        }
         for (std::int32_t l = 0; l < c_.n_layers; ++l) x = layer(l, x);
         for (Row& row : x) row = norm(row, "output_norm.weight");
         return x;
@@ -47,21 +57,27 @@ class ReferenceModel {
         const std::string blk = "blk." + std::to_string(l) + ".";
         std::vector<Row> q, k, v;
         for (std::size_t p = 0; p < x.size(); ++p) {
-            const Row n = norm(x[p], blk + "attn_norm.weight");
-            q.push_back(rope(heads_of(blk + "attn_q", n), p));
-            k.push_back(rope(heads_of(blk + "attn_k", n), p));
-            v.push_back(heads_of(blk + "attn_v", n));
+            const Row n = norm_if_there(x[p], blk + "attn_norm.weight");
+            const std::vector<Row> heads = queries_keys_values(blk, n);
+            q.push_back(turns(l) ? rope(heads[0], p, l) : heads[0]);
+            k.push_back(turns(l) ? rope(heads[1], p, l) : heads[1]);
+            v.push_back(heads[2]);
         }
-        const bool full = !c_.full_attention.empty() && c_.full_attention[std::size_t(l)];
-        const auto window = static_cast<std::size_t>(full ? 0 : c_.sliding_window);
+        const auto window = static_cast<std::size_t>(is_full(l) ? 0 : c_.sliding_window);
         for (std::size_t p = 0; p < x.size(); ++p) {
             const std::size_t from = window > 0 && p + 1 > window ? p + 1 - window : 0;
-            add(x[p], times(blk + "attn_output.weight", attend(q[p], k, v, from, p)));
-            const Row n = norm(x[p], blk + "ffn_norm.weight");
-            add(x[p], has(blk + "ffn_gate_inp.weight")
-                          ? experts(blk, n)
-                          : gated(blk + "ffn_gate.weight", blk + "ffn_up.weight",
-                                  blk + "ffn_down.weight", 0, n));
+            const Row before = x[p];
+            Row attended = times(blk + "attn_output.weight", attend(q[p], k, v, from, p));
+            attended = norm_if_there(attended, blk + "post_attention_norm.weight");
+            scale(attended, number("residual_scale", 1));
+            add(x[p], attended);
+            // Command R's two branches read the same.
+            const Row n = is({"command-r", "cohere2"})
+                              ? norm(before, blk + "attn_norm.weight")
+                              : norm_if_there(x[p], blk + "ffn_norm.weight");
+            Row fed = norm_if_there(feed_forward(blk, n), blk + "post_ffw_norm.weight");
+            scale(fed, number("residual_scale", 1));
+            add(x[p], fed);
         }
         return x;
     }
@@ -102,6 +118,75 @@ class ReferenceModel {
 
     bool has(const std::string& name) const { return source_.file().find_tensor(name) != nullptr; }
 
+    bool is(std::initializer_list<const char*> names) const {
+        return std::find(names.begin(), names.end(), c_.architecture) != names.end();
+    }
+    // The number at a key of the architecture's.
+    double number(const std::string& rest, double otherwise) const {
+        const auto value = source_.file().get_float(c_.architecture + "." + rest);
+        return value.ok() ? *value : otherwise;
+    }
+
+    // Layers that attend to all positions.
+    bool is_full(std::int32_t l) const {
+        const int period = is({"gemma2"}) ? 2 : is({"gemma3"}) ? 6 : 4;
+        const auto said =
+            source_.file().get_int(c_.architecture + ".attention.sliding_window_pattern");
+        if (is({"gemma2", "gemma3", "olmo2", "cohere2"}))
+            return (l + 1) % (said.ok() ? *said : period) == 0;
+        return !c_.full_attention.empty() && c_.full_attention[std::size_t(l)];
+    }
+    // Layers with rotary embeddings.
+    bool turns(std::int32_t l) const {
+        if (is({"smollm3"})) return l % 4 != 3;
+        return !is({"cohere2"}) || !is_full(l);
+    }
+
+    double final_logit(double logit) const {
+        if (is({"granite", "granitemoe"})) return logit / number("logit_scale", 1);
+        if (is({"command-r", "cohere2"})) return logit * number("logit_scale", 1);
+        const double cap = number("final_logit_softcapping", 0);
+        return cap > 0 ? cap * std::tanh(logit / cap) : logit;
+    }
+
+    static void scale(Row& x, double factor) {
+        for (double& value : x) value *= factor;
+    }
+    static Row part(const Row& x, std::size_t first, std::size_t n) {
+        const auto begin = x.begin() + static_cast<std::ptrdiff_t>(first);
+        return Row(begin, begin + static_cast<std::ptrdiff_t>(n));
+    }
+
+    std::vector<Row> queries_keys_values(const std::string& blk, const Row& n) {
+        if (!has(blk + "attn_qkv.weight"))
+            return {heads_of(blk + "attn_q", n), heads_of(blk + "attn_k", n),
+                    heads_of(blk + "attn_v", n)};
+        const Row all = times(blk + "attn_qkv.weight", n);
+        const auto q = static_cast<std::size_t>(c_.n_heads * c_.head_dim);
+        const auto kv = static_cast<std::size_t>(c_.n_kv_heads * c_.head_dim);
+        return {part(all, 0, q), part(all, q, kv), part(all, q + kv, kv)};
+    }
+
+    Row feed_forward(const std::string& blk, const Row& n) {
+        if (has(blk + "ffn_gate_inp.weight")) return experts(blk, n);
+        if (has(blk + "ffn_gate.weight")) {
+            return gated(blk + "ffn_gate.weight", blk + "ffn_up.weight", blk + "ffn_down.weight", 0,
+                         n);
+        }
+        const auto ffn = static_cast<std::size_t>(c_.ffn);
+        const Row both = times(blk + "ffn_up.weight", n);
+        Row gate = part(both, 0, ffn);
+        for (std::size_t i = 0; i < ffn; ++i) gate[i] = activation(gate[i]) * both[ffn + i];
+        return times(blk + "ffn_down.weight", gate);
+    }
+
+    // SiLU, and Gemma's GELU by tanh.
+    double activation(double x) const {
+        if (!is({"gemma2", "gemma3"})) return x / (1 + std::exp(-x));
+        const double inner = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+        return 0.5 * x * (1 + std::tanh(inner));
+    }
+
     Row times(const std::string& name, const Row& x) {
         return times(name, 0, matrix(name).values.size() / matrix(name).cols, x);
     }
@@ -126,6 +211,7 @@ class ReferenceModel {
             for (std::size_t i = 0; i < y.size(); ++i) y[i] += static_cast<double>(bias.values[i]);
         }
         if (!has(name + "_norm.weight")) return y;
+        if (is({"olmo2"})) return norm(y, name + "_norm.weight");
         const auto dim = static_cast<std::ptrdiff_t>(c_.head_dim);
         for (auto head = y.begin(); head != y.end(); head += dim) {
             const Row normed = norm(Row(head, head + dim), name + "_norm.weight");
@@ -140,7 +226,7 @@ class ReferenceModel {
         const auto ffn = static_cast<std::size_t>(c_.ffn);
         Row gate = times(gate_name, expert * ffn, ffn, x);
         const Row up = times(up_name, expert * ffn, ffn, x);
-        for (std::size_t i = 0; i < ffn; ++i) gate[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
+        for (std::size_t i = 0; i < ffn; ++i) gate[i] = activation(gate[i]) * up[i];
         return times(down_name, expert * x.size(), x.size(), gate);
     }
 
@@ -172,11 +258,21 @@ class ReferenceModel {
         return y;
     }
 
+    Row norm_if_there(const Row& x, const std::string& weight) {
+        return has(weight) ? norm(x, weight) : x;
+    }
+
+    // An RMS norm, and Command R's LayerNorm.
     Row norm(const Row& x, const std::string& weight) {
-        double squares = 0;
-        for (const double v : x) squares += v * v;
-        const double mean = squares / static_cast<double>(x.size());
         Row y = x;
+        if (is({"command-r", "cohere2"})) {
+            double sum = 0;
+            for (const double v : x) sum += v;
+            for (double& v : y) v -= sum / static_cast<double>(x.size());
+        }
+        double squares = 0;
+        for (const double v : y) squares += v * v;
+        const double mean = squares / static_cast<double>(x.size());
         const Matrix& w = matrix(weight);
         for (std::size_t i = 0; i < x.size(); ++i) {
             y[i] *= static_cast<double>(w.values[i]) /
@@ -185,20 +281,26 @@ class ReferenceModel {
         return y;
     }
 
-    Row rope(Row x, std::size_t position) const {
+    Row rope(Row x, std::size_t position, std::int32_t l) const {
         const auto head_dim = static_cast<std::size_t>(c_.head_dim);
+        // OLMo 3 and Gemma 3 scale the layers without a window alone; Gemma 3 turns the others by
+        // another base.
+        const bool local = c_.sliding_window > 0 && !is_full(l);
+        const bool plain = local && is({"olmo2", "gemma3"});
+        const double base = local && is({"gemma3"}) ? 10000.0 : static_cast<double>(c_.rope_base);
         for (std::size_t head = 0; head < x.size(); head += head_dim) {
             for (std::size_t i = 0; 2 * i < static_cast<std::size_t>(c_.rope_dim); ++i) {
                 double angle =
-                    static_cast<double>(position) * static_cast<double>(c_.rope_scale) /
-                    std::pow(static_cast<double>(c_.rope_base),
-                             2.0 * static_cast<double>(i) / static_cast<double>(c_.rope_dim));
-                if (!c_.rope_factors.empty()) angle /= static_cast<double>(c_.rope_factors[i]);
+                    static_cast<double>(position) *
+                    (plain ? 1.0 : static_cast<double>(c_.rope_scale)) /
+                    std::pow(base, 2.0 * static_cast<double>(i) / static_cast<double>(c_.rope_dim));
+                if (!plain && !c_.rope_factors.empty())
+                    angle /= static_cast<double>(c_.rope_factors[i]);
                 const bool adjacent = c_.rope_pairs == model::RopePairs::adjacent;
                 const std::size_t first = head + (adjacent ? 2 * i : i);
                 const std::size_t second =
                     adjacent ? first + 1 : first + static_cast<std::size_t>(c_.rope_dim) / 2;
-                const auto magnitude = static_cast<double>(c_.rope_magnitude);
+                const auto magnitude = plain ? 1.0 : static_cast<double>(c_.rope_magnitude);
                 const double a = x[first] * magnitude;
                 const double b = x[second] * magnitude;
                 x[first] = a * std::cos(angle) - b * std::sin(angle);
@@ -212,6 +314,13 @@ class ReferenceModel {
                std::size_t position) const {
         const auto dim = static_cast<std::size_t>(c_.head_dim);
         const auto group = static_cast<std::size_t>(c_.n_heads / c_.n_kv_heads);
+        // Granite says it; the largest Gemmas divide by the root of hidden / heads.
+        const bool by_hidden =
+            (is({"gemma2"}) && c_.n_layers == 46) || (is({"gemma3"}) && c_.n_layers == 62);
+        const double usual = 1 / std::sqrt(by_hidden ? static_cast<double>(c_.hidden) / c_.n_heads
+                                                     : static_cast<double>(dim));
+        const double factor = number("attention.scale", usual);
+        const double cap = number("attn_logit_softcapping", 0);
         Row out(q.size(), 0.0);
         for (std::size_t head = 0; head < static_cast<std::size_t>(c_.n_heads); ++head) {
             const std::size_t kv = head / group * dim;
@@ -220,7 +329,8 @@ class ReferenceModel {
             for (std::size_t p = from; p <= position; ++p) {
                 double score = 0;
                 for (std::size_t d = 0; d < dim; ++d) score += q[head * dim + d] * k[p][kv + d];
-                weights.push_back(std::exp(score / std::sqrt(static_cast<double>(dim))));
+                score *= factor;
+                weights.push_back(std::exp(cap > 0 ? cap * std::tanh(score / cap) : score));
                 sum += weights.back();
             }
             for (std::size_t p = from; p <= position; ++p) {

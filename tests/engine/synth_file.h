@@ -41,6 +41,61 @@ inline constexpr SynthKind kQwen3{"qwen3", [](model::SynthShape& s) {
                                       s.head_dim = 32;
                                       s.tied_embeddings = true;
                                   }};
+inline constexpr SynthKind kSmolLm3{"smollm3",
+                                    [](model::SynthShape& s) { s.architecture = "smollm3"; }};
+inline constexpr SynthKind kOlmo3{"olmo3", [](model::SynthShape& s) {
+                                      s.architecture = "olmo2";
+                                      s.sliding_window = 11;
+                                      s.rope_scaling = {"yarn", 4, 16};
+                                  }};
+inline constexpr SynthKind kGlm4{"glm4", [](model::SynthShape& s) {
+                                     s.architecture = "glm4";
+                                     s.rope_dim = 8;
+                                     s.qkv_bias = true;
+                                 }};
+inline constexpr SynthKind kPhi4{"phi4", [](model::SynthShape& s) {
+                                     s.architecture = "phi3";
+                                     s.rope_dim = 12;
+                                     s.rope_scaling = {"longrope", 3, 256};
+                                 }};
+inline constexpr SynthKind kGranite{"granite", [](model::SynthShape& s) {
+                                        s.architecture = "granite";
+                                        s.tied_embeddings = true;
+                                        s.embedding_scale = 12;
+                                        s.residual_scale = 0.22F;
+                                        s.attention_scale = 0.1F;
+                                        s.logit_scale = 0.5F;
+                                    }};
+inline constexpr SynthKind kGraniteMoe{"granitemoe", [](model::SynthShape& s) {
+                                           make_experts(s, "granitemoe", 8, 2);
+                                           s.embedding_scale = 12;
+                                           s.residual_scale = 0.22F;
+                                           s.attention_scale = 0.1F;
+                                           s.logit_scale = 0.5F;
+                                       }};
+inline constexpr SynthKind kCohere2{"cohere2", [](model::SynthShape& s) {
+                                        s.architecture = "cohere2";
+                                        s.tied_embeddings = true;
+                                        s.sliding_window = 9;
+                                        s.logit_scale = 0.25F;
+                                    }};
+inline constexpr SynthKind kGemma2{"gemma2", [](model::SynthShape& s) {
+                                       s.architecture = "gemma2";
+                                       s.tied_embeddings = true;
+                                       s.head_dim = 32;
+                                       s.sliding_window = 11;
+                                       s.attention_softcap = 2;
+                                       s.logit_softcap = 3;
+                                   }};
+inline constexpr SynthKind kGemma3{"gemma3", [](model::SynthShape& s) {
+                                       s.architecture = "gemma3";
+                                       s.tied_embeddings = true;
+                                       s.head_dim = 32;
+                                       s.rope_base = 1e6F;
+                                       s.sliding_window = 11;
+                                       s.full_attention_period = 3;
+                                       s.rope_scaling = {"linear", 8, 16};
+                                   }};
 inline constexpr SynthKind kMixtral{"mixtral",
                                     [](model::SynthShape& s) { make_experts(s, "llama", 8, 2); }};
 inline constexpr SynthKind kQwen3Moe{

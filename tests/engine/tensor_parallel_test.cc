@@ -63,6 +63,25 @@ constexpr Case kCases[] = {
          s.n_experts_used = 3;
          s.ffn = 64;
      }},
+    {"olmo2", TensorType::q8_0, [](model::SynthShape& s) { s.architecture = "olmo2"; }},
+    {"glm4", TensorType::q8_0,
+     [](model::SynthShape& s) {
+         s.architecture = "glm4";
+         s.qkv_bias = true;
+     }},
+    {"phi3", TensorType::q8_0, [](model::SynthShape& s) { s.architecture = "phi3"; }},
+    {"cohere2", TensorType::q8_0,
+     [](model::SynthShape& s) {
+         s.architecture = "cohere2";
+         s.sliding_window = 13;
+         s.logit_scale = 0.25F;
+     }},
+    {"gemma2", TensorType::q8_0,
+     [](model::SynthShape& s) {
+         s.architecture = "gemma2";
+         s.attention_softcap = 2;
+         s.logit_softcap = 3;
+     }},
     {"kv_in_q8", TensorType::q8_0, [](model::SynthShape&) {}, ops::KvType::q8},
     {"kv_in_q8_heads_of_12", TensorType::f32, [](model::SynthShape& s) { s.hidden = 96; },
      ops::KvType::q8},

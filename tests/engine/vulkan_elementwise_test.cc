@@ -1,4 +1,5 @@
-// RMS norm, SwiGLU, rope and copies of rows on a Vulkan device: the CPU device's bits.
+// Norms, gates, sums, factors and caps, rope and copies of rows on a Vulkan device: the CPU
+// device's bits.
 
 #include <cmath>
 
@@ -26,6 +27,38 @@ TEST_F(VulkanElementwise, Swiglu) {
     for (const proof::WidthCase& c : kShapes) {
         EXPECT_TRUE(
             same_values(proof::swiglu_values(*vulkan_, c, 72), proof::swiglu_values(*cpu_, c, 72)))
+            << c.rows << " x " << c.width;
+    }
+}
+
+TEST_F(VulkanElementwise, LayerNorm) {
+    for (const proof::WidthCase& c : kShapes) {
+        EXPECT_TRUE(same_values(proof::layer_norm_values(*vulkan_, c, 76),
+                                proof::layer_norm_values(*cpu_, c, 76)))
+            << c.rows << " x " << c.width;
+    }
+}
+
+TEST_F(VulkanElementwise, Geglu) {
+    for (const proof::WidthCase& c : kShapes) {
+        EXPECT_TRUE(
+            same_values(proof::geglu_values(*vulkan_, c, 77), proof::geglu_values(*cpu_, c, 77)))
+            << c.rows << " x " << c.width;
+    }
+}
+
+TEST_F(VulkanElementwise, ScaleRows) {
+    for (const proof::WidthCase& c : kShapes) {
+        EXPECT_TRUE(same_values(proof::scale_rows_values(*vulkan_, c, 78),
+                                proof::scale_rows_values(*cpu_, c, 78)))
+            << c.rows << " x " << c.width;
+    }
+}
+
+TEST_F(VulkanElementwise, AddRows) {
+    for (const proof::WidthCase& c : kShapes) {
+        EXPECT_TRUE(same_values(proof::add_rows_values(*vulkan_, c, 75),
+                                proof::add_rows_values(*cpu_, c, 75)))
             << c.rows << " x " << c.width;
     }
 }

@@ -37,6 +37,14 @@ constexpr Case kCases[] = {
      TensorType::q8_0,
      ops::KvType::f16},
     {kQwen3Moe, TensorType::q4_0, ops::KvType::q8},
+    {kSmolLm3, TensorType::q8_0, ops::KvType::f16},
+    {kOlmo3, TensorType::q8_0, ops::KvType::f16},
+    {kGlm4, TensorType::q4_0, ops::KvType::f16},
+    {kPhi4, TensorType::q8_0, ops::KvType::f16},
+    {kGranite, TensorType::q8_0, ops::KvType::f16},
+    {kCohere2, TensorType::q8_0, ops::KvType::f16},
+    {kGemma2, TensorType::q8_0, ops::KvType::f16},
+    {kGemma3, TensorType::q8_0, ops::KvType::f16},
 };
 
 class VulkanModel : public testing::TestWithParam<Case> {

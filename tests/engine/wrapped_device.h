@@ -48,6 +48,10 @@ class WrappedDevice : public Device {
     void kv_store(const ops::KvStore& op) override { device_->kv_store(op); }
     void attention(const ops::Attention& op) override { device_->attention(op); }
     void swiglu(const ops::Swiglu& op) override { device_->swiglu(op); }
+    void add_rows(const ops::AddRows& op) override { device_->add_rows(op); }
+    void geglu(const ops::Geglu& op) override { device_->geglu(op); }
+    void layer_norm(const ops::LayerNorm& op) override { device_->layer_norm(op); }
+    void scale_rows(const ops::ScaleRows& op) override { device_->scale_rows(op); }
     void copy_rows(const ops::CopyRows& op) override { device_->copy_rows(op); }
     void route_rows(const ops::RouteRows& op) override { device_->route_rows(op); }
     void gather_visits(const ops::GatherVisits& op) override { device_->gather_visits(op); }

@@ -114,11 +114,14 @@ class HfFolderWriter {
         const ModelConfig& c = config_;
         const bool experts = c.n_experts > 0;
         const bool llama = c.architecture == "llama";
-        type_ = llama                          ? (experts                ? "mixtral"
-                                                  : c.sliding_window > 0 ? "mistral"
-                                                                         : "llama")
-                : c.architecture == "qwen3moe" ? "qwen3_moe"
-                                               : c.architecture;
+        type_ = llama                                               ? (experts                ? "mixtral"
+                                                                       : c.sliding_window > 0 ? "mistral"
+                                                                                              : "llama")
+                : c.architecture == "qwen3moe"                      ? "qwen3_moe"
+                : c.architecture == "olmo2" && c.sliding_window > 0 ? "olmo3"
+                : c.architecture == "command-r"                     ? "cohere"
+                : c.architecture == "gemma3"                        ? "gemma3_text"
+                                                                    : c.architecture;
         set("model_type", type_);
         set("num_hidden_layers", c.n_layers);
         set("hidden_size", c.hidden);
@@ -134,6 +137,18 @@ class HfFolderWriter {
         set("hidden_act", "silu");
         set("sliding_window", c.sliding_window > 0 ? Json(c.sliding_window) : Json());
         if (!llama && c.sliding_window > 0) set("use_sliding_window", true);
+        if (type_ == "glm4") set("attention_bias", c.qkv_bias);
+        if (type_ == "glm4" || type_ == "phi3") {
+            set("partial_rotary_factor",
+                static_cast<double>(c.rope_dim) / static_cast<double>(c.head_dim));
+        }
+        if (type_ == "smollm3") {
+            Json turned = Json::array();
+            for (std::int32_t l = 0; l < c.n_layers; ++l) turned.push_back(l % 4 == 3 ? 0 : 1);
+            set("no_rope_layers", turned);
+        }
+        if (type_ == "phi3") fill_longrope();
+        fill_scales();
         if (experts) {
             set(llama ? "num_local_experts" : "num_experts", c.n_experts);
             set("num_experts_per_tok", c.n_experts_used);
@@ -148,6 +163,40 @@ class HfFolderWriter {
                 *file_.get_int(scaling + "original_context_length");
             set("rope_scaling", block);
         }
+    }
+
+    // The factors and caps of a GGUF file under the names that config.json has for them.
+    void fill_scales() {
+        const auto copy = [&](const std::string& ours, const char* theirs) {
+            const auto value = file_.get_float(config_.architecture + "." + ours);
+            if (value.ok()) set(theirs, *value);
+        };
+        copy("embedding_scale", "embedding_multiplier");
+        copy("residual_scale", "residual_multiplier");
+        copy("attention.scale", "attention_multiplier");
+        copy("logit_scale", type_ == "granite" ? "logits_scaling" : "logit_scale");
+        copy("attn_logit_softcapping", "attn_logit_softcapping");
+        copy("final_logit_softcapping", "final_logit_softcapping");
+        copy("attention.layer_norm_epsilon", "layer_norm_eps");
+        if (is_gemma()) config["hidden_act"] = "gelu_pytorch_tanh";
+    }
+    bool is_gemma() const { return type_.starts_with("gemma"); }
+
+    void fill_longrope() {
+        if (file_.find_tensor("rope_factors_long.weight") == nullptr) return;
+        const std::string scaling = "phi3.rope.scaling.";
+        const auto factors = [&](const char* name) {
+            const std::string bytes = text_of(file_, *file_.find_tensor(name));
+            std::vector<float> values(bytes.size() / sizeof(float));
+            std::memcpy(values.data(), bytes.data(), bytes.size());
+            return values;
+        };
+        set("original_max_position_embeddings",
+            *file_.get_int(scaling + "original_context_length"));
+        set("rope_scaling", {{"type", "longrope"},
+                             {"long_factor", factors("rope_factors_long.weight")},
+                             {"short_factor", factors("rope_factors_short.weight")},
+                             {"attention_factor", *file_.get_float(scaling + "attn_factor")}});
     }
 
     const std::vector<std::string>& strings(const char* key) const {
@@ -264,6 +313,27 @@ class HfFolderWriter {
             {"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"},
             {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
             {"ffn_down", "mlp.down_proj"}};
+        // Where norms are called otherwise than llama's, or have no name there.
+        static const std::map<std::string, std::map<std::string, std::string>> kOfType{
+            {"glm4",
+             {{"post_attention_norm", "post_self_attn_layernorm"},
+              {"post_ffw_norm", "post_mlp_layernorm"},
+              {"ffn_up", "mlp.gate_up_proj"}}},
+            {"olmo2",
+             {{"post_attention_norm", "post_attention_layernorm"},
+              {"post_ffw_norm", "post_feedforward_layernorm"}}},
+            {"olmo3",
+             {{"post_attention_norm", "post_attention_layernorm"},
+              {"post_ffw_norm", "post_feedforward_layernorm"}}},
+            {"gemma2",
+             {{"post_attention_norm", "post_attention_layernorm"},
+              {"ffn_norm", "pre_feedforward_layernorm"},
+              {"post_ffw_norm", "post_feedforward_layernorm"}}},
+            {"gemma3_text",
+             {{"post_attention_norm", "post_attention_layernorm"},
+              {"ffn_norm", "pre_feedforward_layernorm"},
+              {"post_ffw_norm", "post_feedforward_layernorm"}}},
+            {"phi3", {{"attn_qkv", "self_attn.qkv_proj"}, {"ffn_up", "mlp.gate_up_proj"}}}};
         const std::size_t first = name.find('.', 4);
         const std::size_t second = name.rfind('.');
         const std::string inner = name.substr(first + 1, second - first - 1);
@@ -271,6 +341,9 @@ class HfFolderWriter {
         if (inner == "ffn_gate_inp") {
             return layer + (type_ == "mixtral" ? "block_sparse_moe.gate" : "mlp.gate") + ".weight";
         }
+        const auto of_type = kOfType.find(type_);
+        if (of_type != kOfType.end() && of_type->second.contains(inner))
+            return layer + of_type->second.at(inner) + name.substr(second);
         return layer + kInner.at(inner) + name.substr(second);
     }
 
@@ -294,9 +367,17 @@ class HfFolderWriter {
         }
     }
 
+    // Gemma's norm weights are published without the one that is added to them.
+    static std::string less_one(const std::string& floats) {
+        std::vector<float> values(floats.size() / sizeof(float));
+        std::memcpy(values.data(), floats.data(), floats.size());
+        for (float& value : values) value -= 1.0F;
+        return {reinterpret_cast<const char*>(values.data()), floats.size()};
+    }
+
     void write_tensors() {
         for (const TensorInfo& tensor : file_.tensors()) {
-            if (tensor.name == "rope_freqs.weight") continue;
+            if (tensor.name.starts_with("rope_")) continue;
             if (tensor.shape.size() == 3) {
                 write_experts(tensor);
                 continue;
@@ -304,11 +385,14 @@ class HfFolderWriter {
             const bool q = tensor.name.ends_with("attn_q.weight");
             const bool k = tensor.name.ends_with("attn_k.weight");
             std::string bytes = text_of(file_, tensor);
-            if (config_.architecture == "llama" && (q || k)) {
+            const bool interleaved =
+                config_.architecture == "llama" || type_ == "smollm3" || type_ == "granite";
+            if (interleaved && (q || k)) {
                 bytes = uninterleave(
                     bytes, static_cast<std::size_t>(tensor.rows()),
                     static_cast<std::size_t>(q ? config_.n_heads : config_.n_kv_heads));
             }
+            if (is_gemma() && tensor.name.ends_with("norm.weight")) bytes = less_one(bytes);
             std::vector<std::int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
             add(name_of(tensor.name), tensor.type, shape, bytes);
         }

@@ -188,7 +188,7 @@ TEST(ModelConfigFile, ErrorsNameThePlace) {
     const std::pair<std::string, const char*> bad[] = {
         {"[1]", "an object"},
         {"{}", "\"model_type\""},
-        {with("\"qwen2\"", "\"gpt2\""), "\"llama\", \"mistral\""},
+        {with("\"qwen2\"", "\"gpt2\""), "one of llama, mistral"},
         {with("\"vocab_size\"", "\"vocab\""), "has no \"vocab_size\""},
         {with("3584", "-1"), "hidden_size: expected a whole number above 0"},
         {with("3584", "3585"), "no multiple"},

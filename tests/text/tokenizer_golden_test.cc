@@ -84,6 +84,28 @@ TEST(TokenizerGolden, WordsEqualTheHandWrittenSplitters) {
     }
 }
 
+// Families that split as others do, and add no BOS of their own.
+TEST(TokenizerGolden, OtherNamesSplitAsTheOnesTheyShare) {
+    const std::pair<const char*, const char*> names[] = {{"dbrx", "llama-bpe"},
+                                                         {"smaug-bpe", "llama-bpe"},
+                                                         {"glm4", "llama-bpe"},
+                                                         {"chatglm-bpe", "llama-bpe"},
+                                                         {"command-r", "starcoder"}};
+    const json suites = load_golden("pre_tokenizer.json");
+    for (const auto& [name, as] : names) {
+        const auto split = PreTokenizer::create(name);
+        const auto shared = PreTokenizer::create(as);
+        ASSERT_TRUE(split.ok()) << split.error().message;
+        EXPECT_FALSE(split->adds_bos()) << name;
+        for (const json& suite : suites) {
+            for (const json& item : suite.at("cases")) {
+                const auto text = item.at("text").get<std::string>();
+                EXPECT_EQ(split->split(text), shared->split(text)) << name;
+            }
+        }
+    }
+}
+
 // Another program's answers, only when tools/compare_tokenizer.py hands a file over.
 TEST(TokenizerPeer, IdsEqualThePeersAnswers) {
     const char* path = std::getenv("HELIX_TOKENIZER_PEER_VECTORS");

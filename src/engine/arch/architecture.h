@@ -14,7 +14,7 @@ namespace helix::engine {
 // The rows of a batch that run one layer. Rows of a sequence lie together, in ascending order.
 struct LayerRows {
     Buffer& hidden;        // [rows, hidden]: in and out
-    const Buffer& angles;  // [rows, rope_dim], see ops/rope.h
+    const Buffer& angles;  // [rows, rope_dim], the layer's, see ops/rope.h
     KvArena& kv;
     std::span<const ops::SequenceRows> sequences;  // all the rows, in order
     std::int64_t rows = 0;
@@ -36,10 +36,10 @@ class Architecture {
     virtual base::Status run_layer(Device& device, std::int32_t layer, const LayerRows& rows) = 0;
 };
 
-// llama, qwen2, qwen3 and their mixtures of experts: what differs between them is in the config.
+// Every decoder that is made of the parts in blocks.h: what differs between them is in the config.
 std::unique_ptr<Architecture> make_decoder(const model::ModelConfig& config);
 
-// By config.architecture; invalid names those we have.
+// By config.architecture.
 base::Result<std::unique_ptr<Architecture>> make_architecture(const model::ModelConfig& config);
 
 }  // namespace helix::engine

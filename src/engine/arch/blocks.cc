@@ -18,11 +18,39 @@ base::Result<std::int64_t> tensors_bytes(const WeightLoader& loader, std::int32_
     return sum;
 }
 
-base::Status NormedRows::run(Device& device, const LayerRows& rows, const Buffer& weight,
-                             float epsilon) {
-    const std::int64_t hidden = weight.size();
+void norm_rows(Device& device, const model::ModelConfig& config, const Buffer& x,
+               const Buffer& weight, Buffer& y, std::int64_t rows) {
+    const std::int64_t width = weight.size();
+    if (config.norm == model::NormKind::layer) {
+        device.layer_norm({x, weight, y, rows, width, config.norm_epsilon});
+    } else {
+        device.rms_norm({x, weight, y, rows, width, config.norm_epsilon});
+    }
+}
+
+base::Status NormedRows::run(Device& device, const model::ModelConfig& config,
+                             const LayerRows& rows, const Buffer* weight) {
+    current_ = &rows.hidden;
+    if (weight == nullptr) return base::Ok{};
+    TRY_VOID(make_room(device, values_, rows.rows * weight->size()));
+    norm_rows(device, config, rows.hidden, *weight, *values_, rows.rows);
+    current_ = values_.get();
+    return base::Ok{};
+}
+
+base::Status AddedRows::run(Device& device, const model::ModelConfig& config, const Matrix& matrix,
+                            const Buffer& x, const Buffer* norm, const LayerRows& rows) {
+    if (norm == nullptr && config.residual_scale == 1.0F) {
+        const ops::Projection sum[] = {{matrix, rows.hidden, true}};
+        device.matmul({x, rows.rows, sum});
+        return base::Ok{};
+    }
+    const std::int64_t hidden = config.hidden;
     TRY_VOID(make_room(device, values_, rows.rows * hidden));
-    device.rms_norm({rows.hidden, weight, *values_, rows.rows, hidden, epsilon});
+    const ops::Projection product[] = {{matrix, *values_}};
+    device.matmul({x, rows.rows, product});
+    if (norm != nullptr) norm_rows(device, config, *values_, *norm, *values_, rows.rows);
+    device.add_rows({*values_, rows.hidden, rows.rows, hidden, config.residual_scale});
     return base::Ok{};
 }
 

@@ -23,26 +23,53 @@ std::string layer_tensor(std::int32_t layer, std::string_view what);
 base::Result<std::int64_t> tensors_bytes(const WeightLoader& loader, std::int32_t layer,
                                          const std::vector<std::string>& names);
 
-// The rows' residuals after an RMS norm.
+// y = norm(x) of rows of the weight's size, by the model's kind of norm. y may be x.
+void norm_rows(Device& device, const model::ModelConfig& config, const Buffer& x,
+               const Buffer& weight, Buffer& y, std::int64_t rows);
+
+// What a block reads: the rows' residuals, normed where the model norms them.
 class NormedRows {
   public:
-    // weight: [hidden].
-    base::Status run(Device& device, const LayerRows& rows, const Buffer& weight, float epsilon);
-    const Buffer& values() const { return *values_; }  // [rows, hidden]
+    // weight: [hidden], null: the residuals as they are.
+    base::Status run(Device& device, const model::ModelConfig& config, const LayerRows& rows,
+                     const Buffer* weight);
+    // [rows, hidden]; until the residuals change, where they are not normed.
+    const Buffer& values() const { return *current_; }
 
   private:
     std::unique_ptr<Buffer> values_;
+    const Buffer* current_ = nullptr;
+};
+
+// What a block adds to the residuals: the product of its last matrix, normed and scaled where the
+// model does so.
+class AddedRows {
+  public:
+    // x: [rows, width of the matrix]; norm: [hidden] or null.
+    base::Status run(Device& device, const model::ModelConfig& config, const Matrix& matrix,
+                     const Buffer& x, const Buffer* norm, const LayerRows& rows);
+
+  private:
+    std::unique_ptr<Buffer> values_;  // [rows, hidden]
+};
+
+// The work space that the blocks of a layer share.
+struct BlockRows {
+    NormedRows normed;
+    AddedRows added;
 };
 
 // x += W_o attention(norm(x)), over paged keys and values.
 struct AttentionWeights {
-    std::unique_ptr<Buffer> norm;                    // [hidden]
+    std::unique_ptr<Buffer> norm;                    // [hidden] or null
     std::unique_ptr<Matrix> q, k, v;                 // [heads * head_dim, hidden]
     std::unique_ptr<Buffer> q_bias, k_bias, v_bias;  // [heads * head_dim] or null
-    std::unique_ptr<Buffer> q_norm, k_norm;          // [head_dim] or null
+    std::unique_ptr<Buffer> q_norm, k_norm;          // as model::QkNorm says, or null
     std::unique_ptr<Matrix> output;                  // [hidden, n_heads * head_dim]
+    std::unique_ptr<Buffer> output_norm;             // [hidden] or null
 
-    static std::vector<std::string> tensors(const model::ModelConfig& config);
+    static base::Result<std::int64_t> bytes(const WeightLoader& loader,
+                                            const model::ModelConfig& config, std::int32_t layer);
     static base::Result<AttentionWeights> load(WeightLoader& loader,
                                                const model::ModelConfig& config,
                                                std::int32_t layer);
@@ -52,19 +79,25 @@ class AttentionRunner {
   public:
     base::Status run(Device& device, const model::ModelConfig& config,
                      const AttentionWeights& weights, std::int32_t layer, const LayerRows& rows,
-                     NormedRows& normed);
+                     BlockRows& shared);
 
   private:
+    // Biases, norms and rope of the rows' queries, keys and values.
+    void prepare_heads(Device& device, const model::ModelConfig& config,
+                       const AttentionWeights& weights, std::int32_t layer, const LayerRows& rows);
+
     std::unique_ptr<Buffer> q_, k_, v_, attended_;
 };
 
-// x += W_down (silu(W_gate n) * W_up n), n = norm(x).
+// x += W_down (silu(W_gate n) * W_up n), n = norm(x), or what attention has read; or with GELU.
 struct FeedForwardWeights {
-    std::unique_ptr<Buffer> norm;      // [hidden]
-    std::unique_ptr<Matrix> gate, up;  // [ffn, hidden]
-    std::unique_ptr<Matrix> down;      // [hidden, ffn]
+    std::unique_ptr<Buffer> norm;         // [hidden] or null
+    std::unique_ptr<Matrix> gate, up;     // [ffn, hidden]
+    std::unique_ptr<Matrix> down;         // [hidden, ffn]
+    std::unique_ptr<Buffer> output_norm;  // [hidden] or null
 
-    static std::vector<std::string> tensors();
+    static base::Result<std::int64_t> bytes(const WeightLoader& loader,
+                                            const model::ModelConfig& config, std::int32_t layer);
     static base::Result<FeedForwardWeights> load(WeightLoader& loader,
                                                  const model::ModelConfig& config,
                                                  std::int32_t layer);
@@ -73,7 +106,7 @@ struct FeedForwardWeights {
 class FeedForwardRunner {
   public:
     base::Status run(Device& device, const model::ModelConfig& config,
-                     const FeedForwardWeights& weights, const LayerRows& rows, NormedRows& normed);
+                     const FeedForwardWeights& weights, const LayerRows& rows, BlockRows& shared);
 
   private:
     std::unique_ptr<Buffer> gate_, up_;
@@ -95,7 +128,7 @@ struct ExpertWeights {
 class ExpertRunner {
   public:
     base::Status run(Device& device, const model::ModelConfig& config, const ExpertWeights& weights,
-                     const LayerRows& rows, NormedRows& normed);
+                     const LayerRows& rows, BlockRows& shared);
 
   private:
     std::unique_ptr<Routing> routing_;

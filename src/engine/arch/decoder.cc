@@ -7,7 +7,7 @@
 #include "engine/arch/blocks.h"
 
 // A layer of attention and of a feed-forward or experts. What tells the families apart (biases,
-// norms of heads, the pairs of rope, windows) is in the config.
+// norms and their places, the pairs of rope, windows) is in the config.
 
 namespace helix::engine {
 namespace {
@@ -23,12 +23,10 @@ class Decoder final : public Architecture {
 
     base::Result<std::int64_t> layer_bytes(const WeightLoader& loader,
                                            std::int32_t layer) const override {
-        TRY(const std::int64_t attention,
-            tensors_bytes(loader, layer, AttentionWeights::tensors(config_)));
-        TRY(const std::int64_t rest,
-            tensors_bytes(
-                loader, layer,
-                config_.n_experts > 0 ? ExpertWeights::tensors() : FeedForwardWeights::tensors()));
+        TRY(const std::int64_t attention, AttentionWeights::bytes(loader, config_, layer));
+        TRY(const std::int64_t rest, config_.n_experts > 0
+                                         ? tensors_bytes(loader, layer, ExpertWeights::tensors())
+                                         : FeedForwardWeights::bytes(loader, config_, layer));
         return attention + rest;
     }
 
@@ -51,17 +49,17 @@ class Decoder final : public Architecture {
         const auto found = layers_.find(l);
         CHECK(found != layers_.end());
         const Layer& layer = found->second;
-        TRY_VOID(attention_.run(device, config_, layer.attention, l, rows, normed_));
+        TRY_VOID(attention_.run(device, config_, layer.attention, l, rows, shared_));
         if (const auto* dense = std::get_if<FeedForwardWeights>(&layer.feed_forward))
-            return feed_forward_.run(device, config_, *dense, rows, normed_);
+            return feed_forward_.run(device, config_, *dense, rows, shared_);
         const auto& experts = std::get<ExpertWeights>(layer.feed_forward);
-        return experts_.run(device, config_, experts, rows, normed_);
+        return experts_.run(device, config_, experts, rows, shared_);
     }
 
   private:
     model::ModelConfig config_;
     std::map<std::int32_t, Layer> layers_;
-    NormedRows normed_;
+    BlockRows shared_;
     AttentionRunner attention_;
     FeedForwardRunner feed_forward_;
     ExpertRunner experts_;

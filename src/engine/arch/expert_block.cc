@@ -24,7 +24,7 @@ base::Result<ExpertWeights> ExpertWeights::load(WeightLoader& loader,
 
 base::Status ExpertRunner::run(Device& device, const model::ModelConfig& config,
                                const ExpertWeights& weights, const LayerRows& rows,
-                               NormedRows& normed) {
+                               BlockRows& shared) {
     const std::int64_t hidden = config.hidden;
     const std::int64_t ffn = config.ffn;
     const std::int64_t visits = rows.rows * config.n_experts_used;
@@ -34,13 +34,14 @@ base::Status ExpertRunner::run(Device& device, const model::ModelConfig& config,
     TRY_VOID(make_room(device, outputs_, visits * hidden));
     TRY_VOID(make_room(device, gate_, visits * ffn));
     TRY_VOID(make_room(device, up_, visits * ffn));
-    TRY_VOID(normed.run(device, rows, *weights.norm, config.norm_epsilon));
+    TRY_VOID(shared.normed.run(device, config, rows, weights.norm.get()));
+    const Buffer& normed = shared.normed.values();
     const ops::Projection router[] = {{*weights.router, *scores_}};
-    device.matmul({normed.values(), rows.rows, router});
+    device.matmul({normed, rows.rows, router});
     device.route_rows({*scores_, rows.rows, config.n_experts, config.n_experts_used,
-                       config.normalise_expert_weights, *routing_});
+                       config.normalise_expert_weights, *routing_, config.residual_scale});
 
-    device.gather_visits({*routing_, normed.values(), *inputs_, hidden});
+    device.gather_visits({*routing_, normed, *inputs_, hidden});
     const ops::Projection gate_up[] = {{*weights.gate, *gate_}, {*weights.up, *up_}};
     device.expert_matmul({*routing_, *inputs_, gate_up});
     device.swiglu({*gate_, *up_, visits, ffn});

@@ -1,9 +1,30 @@
 #include "engine/arch/blocks.h"
 
 namespace helix::engine {
+namespace {
 
-std::vector<std::string> FeedForwardWeights::tensors() {
-    return {"ffn_norm.weight", "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight"};
+// Of two blocks side by side both read what attention's norm makes.
+bool has_norm(const model::ModelConfig& config) {
+    return config.input_norms && !config.parallel_blocks;
+}
+
+}  // namespace
+
+base::Result<std::int64_t> FeedForwardWeights::bytes(const WeightLoader& loader,
+                                                     const model::ModelConfig& config,
+                                                     std::int32_t layer) {
+    std::vector<std::string> names{"ffn_down.weight"};
+    if (!config.fused_gate_up) names.insert(names.end(), {"ffn_gate.weight", "ffn_up.weight"});
+    if (has_norm(config)) names.emplace_back("ffn_norm.weight");
+    if (config.output_norms) names.emplace_back("post_ffw_norm.weight");
+    TRY(std::int64_t sum, tensors_bytes(loader, layer, names));
+    if (config.fused_gate_up) {
+        const std::int64_t rows[] = {config.ffn, config.ffn};
+        TRY(const std::int64_t fused,
+            loader.split_bytes(layer_tensor(layer, "ffn_up.weight"), rows));
+        sum += fused;
+    }
+    return sum;
 }
 
 base::Result<FeedForwardWeights> FeedForwardWeights::load(WeightLoader& loader,
@@ -11,26 +32,41 @@ base::Result<FeedForwardWeights> FeedForwardWeights::load(WeightLoader& loader,
                                                           std::int32_t layer) {
     const auto name = [layer](const char* what) { return layer_tensor(layer, what); };
     FeedForwardWeights weights;
-    TRY(weights.norm, loader.vector(name("ffn_norm.weight"), config.hidden));
-    TRY(weights.gate, loader.matrix(name("ffn_gate.weight"), config.ffn, config.hidden));
-    TRY(weights.up, loader.matrix(name("ffn_up.weight"), config.ffn, config.hidden));
+    if (has_norm(config)) {
+        TRY(weights.norm, loader.vector(name("ffn_norm.weight"), config.hidden));
+    }
+    if (config.fused_gate_up) {
+        const std::int64_t rows[] = {config.ffn, config.ffn};
+        TRY(auto parts, loader.split_matrix(name("ffn_up.weight"), rows, config.hidden));
+        weights.gate = std::move(parts[0]);
+        weights.up = std::move(parts[1]);
+    } else {
+        TRY(weights.gate, loader.matrix(name("ffn_gate.weight"), config.ffn, config.hidden));
+        TRY(weights.up, loader.matrix(name("ffn_up.weight"), config.ffn, config.hidden));
+    }
     TRY(weights.down, loader.matrix(name("ffn_down.weight"), config.hidden, config.ffn));
+    if (config.output_norms) {
+        TRY(weights.output_norm, loader.vector(name("post_ffw_norm.weight"), config.hidden));
+    }
     return weights;
 }
 
 base::Status FeedForwardRunner::run(Device& device, const model::ModelConfig& config,
                                     const FeedForwardWeights& weights, const LayerRows& rows,
-                                    NormedRows& normed) {
+                                    BlockRows& shared) {
     const std::int64_t ffn = config.ffn;
     TRY_VOID(make_room(device, gate_, rows.rows * ffn));
     TRY_VOID(make_room(device, up_, rows.rows * ffn));
-    TRY_VOID(normed.run(device, rows, *weights.norm, config.norm_epsilon));
+    if (!config.parallel_blocks)
+        TRY_VOID(shared.normed.run(device, config, rows, weights.norm.get()));
     const ops::Projection gate_up[] = {{*weights.gate, *gate_}, {*weights.up, *up_}};
-    device.matmul({normed.values(), rows.rows, gate_up});
-    device.swiglu({*gate_, *up_, rows.rows, ffn});
-    const ops::Projection down[] = {{*weights.down, rows.hidden, true}};
-    device.matmul({*gate_, rows.rows, down});
-    return base::Ok{};
+    device.matmul({shared.normed.values(), rows.rows, gate_up});
+    if (config.activation == model::Activation::gelu) {
+        device.geglu({*gate_, *up_, rows.rows, ffn});
+    } else {
+        device.swiglu({*gate_, *up_, rows.rows, ffn});
+    }
+    return shared.added.run(device, config, *weights.down, *gate_, weights.output_norm.get(), rows);
 }
 
 }  // namespace helix::engine

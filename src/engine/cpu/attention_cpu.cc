@@ -32,6 +32,8 @@ void PagedAttention::run(const Kernels& kernels, ThreadPool& pool, const KvLayou
                          const float* q, float* out) {
     const int group = shape.n_heads / layout.n_kv_heads;
     const std::int64_t width = static_cast<std::int64_t>(shape.n_heads) * layout.head_dim;
+    const float scale =
+        shape.scale > 0 ? shape.scale : 1.0F / std::sqrt(static_cast<float>(layout.head_dim));
     tasks_.clear();
     int longest = 0;
     const auto add = [&](const AttentionRows& sequence, std::int64_t r, int head) {
@@ -44,7 +46,8 @@ void PagedAttention::run(const Kernels& kernels, ThreadPool& pool, const KvLayou
         task.head_dim = layout.head_dim;
         task.n_positions = sequence.first_position + static_cast<int>(r) + 1;
         if (shape.window > 0) task.begin = std::max(0, task.n_positions - shape.window);
-        task.scale = 1.0F / std::sqrt(static_cast<float>(layout.head_dim));
+        task.scale = scale;
+        task.softcap = shape.softcap;
         task.pages = sequence.pages;
         task.block_size = layout.block_size;
         task.kv_head = head;
@@ -91,8 +94,8 @@ void CpuDevice::attention(const ops::Attention& op) {
         sequences_.push_back({s.first_row, s.rows, s.first_position, pages});
         pages += s.pages.size();
     }
-    attention_.run(kernels_, pool_, kv.layout(), {op.n_heads, op.window}, sequences_, data_of(op.q),
-                   data_of(op.out));
+    const ops::AttentionShape shape{op.n_heads, op.window, op.scale, op.softcap};
+    attention_.run(kernels_, pool_, kv.layout(), shape, sequences_, data_of(op.q), data_of(op.out));
 }
 
 }  // namespace helix::engine

@@ -21,9 +21,11 @@ struct AttentionRows {
 struct AttentionShape {
     int n_heads = 0;
     std::int32_t window = 0;  // positions that a row attends to, its own the last; 0: all
+    float scale = 0;          // of scores; 0: 1 / sqrt(head_dim)
+    float softcap = 0;        // of what they are then; 0: none
 };
 
-// Causal attention: out = softmax(q K^T / sqrt(head_dim)) V for each row over the positions up to
+// Causal attention: out = softmax(scale * q K^T) V for each row over the positions up to
 // its own that are within the window, whose keys and values are in the pages. Query heads h share
 // KV head h / (n_heads / n_kv_heads). q, out: [rows, n_heads, head_dim]. Each head's rank attends;
 // layout and pool have the same ranks.

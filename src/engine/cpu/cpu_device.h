@@ -62,6 +62,10 @@ class CpuDevice final : public Device {
     void kv_store(const ops::KvStore& op) override;
     void attention(const ops::Attention& op) override;
     void swiglu(const ops::Swiglu& op) override;
+    void add_rows(const ops::AddRows& op) override;
+    void geglu(const ops::Geglu& op) override;
+    void layer_norm(const ops::LayerNorm& op) override;
+    void scale_rows(const ops::ScaleRows& op) override;
     void copy_rows(const ops::CopyRows& op) override;
     void route_rows(const ops::RouteRows& op) override;
     void gather_visits(const ops::GatherVisits& op) override;

@@ -35,19 +35,20 @@ void choose(std::span<const float> scores, std::span<std::int32_t> chosen) {
 }
 
 // A row's experts and their weights. scores is work space afterwards.
-void route_row(const ops::Kernels& kernels, bool normalise, std::span<float> scores,
+void route_row(const ops::Kernels& kernels, const ops::RouteRows& op, std::span<float> scores,
                std::span<std::int32_t> chosen, std::span<float> weights) {
     choose(scores, chosen);
     float top = -std::numeric_limits<float>::infinity();
     for (const std::int32_t expert : chosen) top = std::max(top, scores[size_of(expert)]);
     kernels.exp_row(scores.data(), std::ssize(scores), top, 1.0F, scores.data());
     float sum = 0;
-    if (normalise) {
+    if (op.normalise) {
         for (const std::int32_t expert : chosen) sum += scores[size_of(expert)];
     } else {
         for (const float weight : scores) sum += weight;
     }
-    for (std::size_t i = 0; i < chosen.size(); ++i) weights[i] = scores[size_of(chosen[i])] / sum;
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+        weights[i] = scores[size_of(chosen[i])] / sum * op.factor;
 }
 
 // Sorts the visits by expert.
@@ -81,7 +82,7 @@ void CpuDevice::route_rows(const ops::RouteRows& op) {
     const std::span<float> scores(data_of(op.scores), size_of(op.rows) * n);
     pool_.run(op.rows, [&](std::int64_t row, int) {
         const std::size_t at = size_of(row) * used;
-        route_row(kernels_, op.normalise, scores.subspan(size_of(row) * n, n),
+        route_row(kernels_, op, scores.subspan(size_of(row) * n, n),
                   std::span(r.chosen).subspan(at, used),
                   std::span(r.chosen_weights).subspan(at, used));
     });

@@ -8,15 +8,19 @@
 #include "base/result.h"
 #include "engine/device/memory.h"
 #include "engine/host/thread_pool.h"
+#include "engine/ops/add_rows.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/copy_rows.h"
 #include "engine/ops/experts.h"
+#include "engine/ops/geglu.h"
 #include "engine/ops/kv_layout.h"
 #include "engine/ops/kv_store.h"
+#include "engine/ops/layer_norm.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/reduce_logits.h"
 #include "engine/ops/rms_norm.h"
 #include "engine/ops/rope.h"
+#include "engine/ops/scale_rows.h"
 #include "engine/ops/swiglu.h"
 
 namespace helix::engine {
@@ -80,6 +84,10 @@ class Device {
     virtual void kv_store(const ops::KvStore& op) = 0;
     virtual void attention(const ops::Attention& op) = 0;
     virtual void swiglu(const ops::Swiglu& op) = 0;
+    virtual void add_rows(const ops::AddRows& op) = 0;
+    virtual void geglu(const ops::Geglu& op) = 0;
+    virtual void layer_norm(const ops::LayerNorm& op) = 0;
+    virtual void scale_rows(const ops::ScaleRows& op) = 0;
     virtual void copy_rows(const ops::CopyRows& op) = 0;
     virtual void route_rows(const ops::RouteRows& op) = 0;
     virtual void gather_visits(const ops::GatherVisits& op) = 0;

@@ -54,6 +54,10 @@ class DeviceGroup final : public Device {
     void kv_store(const ops::KvStore& op) override;
     void attention(const ops::Attention& op) override;
     void swiglu(const ops::Swiglu& op) override;
+    void add_rows(const ops::AddRows& op) override;
+    void geglu(const ops::Geglu& op) override;
+    void layer_norm(const ops::LayerNorm& op) override;
+    void scale_rows(const ops::ScaleRows& op) override;
     void copy_rows(const ops::CopyRows& op) override;
     void route_rows(const ops::RouteRows& op) override;
     void gather_visits(const ops::GatherVisits& op) override;
@@ -95,6 +99,8 @@ class DeviceGroup final : public Device {
     base::Status reduce_gathered(const ops::ReduceLogits& op);
     base::Status reduce_parts(const ops::ReduceLogits& op);
     bool prepare_products(const Buffer& x, std::int64_t rows, std::span<const ops::Projection> to);
+    template <typename Gated, typename Run>
+    void run_gated(const Gated& op, const Run& run);
     std::vector<ops::Projection> products_of(std::size_t rank,
                                              std::span<const ops::Projection> to) const;
 

@@ -135,25 +135,78 @@ void DeviceGroup::attention(const ops::Attention& op) {
     if (rows == 0 || !need_parts(op.q, rows, width) || !write_parts(op.out, rows, width)) return;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
         ranks_[rank]->attention({kv.of_rank(rank), columns_of(op.q, rank), columns_of(op.out, rank),
-                                 op.n_heads / static_cast<int>(ranks()), op.window, op.sequences});
+                                 op.n_heads / static_cast<int>(ranks()), op.window, op.sequences,
+                                 op.scale, op.softcap});
+    }
+}
+
+// Of each rank's columns, or of all on every rank.
+template <typename Gated, typename Run>
+void DeviceGroup::run_gated(const Gated& op, const Run& run) {
+    if (op.rows == 0) return;
+    const bool parts = is_divided(op.gate);
+    if (parts) {
+        if (!need_parts(op.gate, op.rows, op.width) || !need_parts(op.up, op.rows, op.width))
+            return;
+        only_parts(op.gate);
+    } else {
+        if (!need_whole(op.gate) || !need_whole(op.up)) return;
+        only_whole(op.gate);
+    }
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+        const auto of = [&](const Buffer& buffer) -> Buffer& {
+            return parts ? columns_of(buffer, rank) : whole_of(buffer, rank);
+        };
+        const std::int64_t width =
+            parts ? columns(op.width, static_cast<std::int64_t>(rank)) : op.width;
+        run(*ranks_[rank], Gated{of(op.gate), of(op.up), op.rows, width});
     }
 }
 
 void DeviceGroup::swiglu(const ops::Swiglu& op) {
+    run_gated(op, [](Device& device, const ops::Swiglu& own) { device.swiglu(own); });
+}
+
+void DeviceGroup::geglu(const ops::Geglu& op) {
+    run_gated(op, [](Device& device, const ops::Geglu& own) { device.geglu(own); });
+}
+
+void DeviceGroup::layer_norm(const ops::LayerNorm& op) {
+    if (!need_whole(op.x) || !need_whole(op.weight) || !write_whole(op.y)) return;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+        ranks_[rank]->layer_norm({whole_of(op.x, rank), whole_of(op.weight, rank),
+                                  whole_of(op.y, rank), op.rows, op.width, op.epsilon});
+    }
+}
+
+void DeviceGroup::scale_rows(const ops::ScaleRows& op) {
     if (op.rows == 0) return;
-    if (!is_divided(op.gate)) {
-        if (!need_whole(op.gate) || !need_whole(op.up)) return;
-        only_whole(op.gate);
+    const bool parts = is_divided(op.x);
+    if (parts ? !need_parts(op.x, op.rows, op.width) : !need_whole(op.x)) return;
+    parts ? only_parts(op.x) : only_whole(op.x);
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+        const std::int64_t width =
+            parts ? columns(op.width, static_cast<std::int64_t>(rank)) : op.width;
+        ranks_[rank]->scale_rows({parts ? columns_of(op.x, rank) : whole_of(op.x, rank), op.rows,
+                                  width, op.factor, op.cap});
+    }
+}
+
+void DeviceGroup::add_rows(const ops::AddRows& op) {
+    if (op.rows == 0) return;
+    if (!is_divided(op.y)) {
+        if (!need_whole(op.x) || !need_whole(op.y)) return;
+        only_whole(op.y);
         for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-            ranks_[rank]->swiglu(
-                {whole_of(op.gate, rank), whole_of(op.up, rank), op.rows, op.width});
+            ranks_[rank]->add_rows(
+                {whole_of(op.x, rank), whole_of(op.y, rank), op.rows, op.width, op.factor});
         return;
     }
-    if (!need_parts(op.gate, op.rows, op.width) || !need_parts(op.up, op.rows, op.width)) return;
-    only_parts(op.gate);
+    if (!need_parts(op.x, op.rows, op.width) || !need_parts(op.y, op.rows, op.width)) return;
+    only_parts(op.y);
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-        ranks_[rank]->swiglu({columns_of(op.gate, rank), columns_of(op.up, rank), op.rows,
-                              columns(op.width, static_cast<std::int64_t>(rank))});
+        ranks_[rank]->add_rows({columns_of(op.x, rank), columns_of(op.y, rank), op.rows,
+                                columns(op.width, static_cast<std::int64_t>(rank)), op.factor});
     }
 }
 
@@ -174,7 +227,7 @@ void DeviceGroup::route_rows(const ops::RouteRows& op) {
     only_whole(op.scores);
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
         ranks_[rank]->route_rows({whole_of(op.scores, rank), op.rows, op.n_experts, op.n_used,
-                                  op.normalise, *routing.of_rank[rank]});
+                                  op.normalise, *routing.of_rank[rank], op.factor});
     }
 }
 

@@ -1,11 +1,15 @@
 #include "engine/device/weight_loader.h"
 
 #include <cstring>
+#include <numeric>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "base/index.h"
 
 namespace helix::engine {
 
@@ -24,6 +28,15 @@ base::Result<std::int64_t> WeightLoader::bytes(std::string_view name) const {
     return device_.matrix_bytes({info->type, count, info->rows() / count, info->row_length()});
 }
 
+base::Result<std::int64_t> WeightLoader::split_bytes(std::string_view name,
+                                                     std::span<const std::int64_t> rows) const {
+    TRY(const model::TensorInfo* info, find(name));
+    std::int64_t sum = 0;
+    for (const std::int64_t n : rows)
+        sum += device_.matrix_bytes({info->type, 1, n, info->row_length()});
+    return sum;
+}
+
 base::Result<std::unique_ptr<Matrix>> WeightLoader::make(const model::TensorInfo& info,
                                                          const MatrixShape& shape) {
     TRY(const std::span<const std::byte> data, source_.tensor(info.name));
@@ -34,6 +47,34 @@ base::Result<std::unique_ptr<Matrix>> WeightLoader::make(const model::TensorInfo
                            fmt::format("tensor {}: {}", info.name, made.error().message)};
     }
     return made;
+}
+
+base::Result<std::vector<std::unique_ptr<Matrix>>> WeightLoader::split_matrix(
+    std::string_view name, std::span<const std::int64_t> rows, std::int64_t cols) {
+    TRY(const model::TensorInfo* info, find(name));
+    const std::int64_t all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+    if (info->rows() != all || info->row_length() != cols) {
+        return base::invalid(fmt::format("tensor {}: shape {} x {} expected, {} x {} found", name,
+                                         all, cols, info->rows(), info->row_length()));
+    }
+    TRY(std::span<const std::byte> data, source_.tensor(name));
+    const std::int64_t row_bytes = std::ssize(data) / all;
+    std::vector<std::unique_ptr<Matrix>> parts;
+    base::Status status = base::Ok{};
+    for (const std::int64_t n : rows) {
+        const std::size_t bytes = base::size_of(n * row_bytes);
+        auto made = device_.make_matrix({info->type, 1, n, cols}, data.first(bytes));
+        data = data.subspan(bytes);
+        if (made.ok()) {
+            parts.push_back(std::move(*made));
+        } else if (status.ok()) {
+            status = base::Error{made.error().code,
+                                 fmt::format("tensor {}: {}", name, made.error().message)};
+        }
+    }
+    source_.release(name);
+    TRY_VOID(std::move(status));
+    return parts;
 }
 
 base::Result<std::unique_ptr<Matrix>> WeightLoader::matrix(std::string_view name, std::int64_t rows,

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "engine/device/device.h"
@@ -18,6 +20,9 @@ class WeightLoader {
     // rows: outputs; cols: inputs.
     base::Result<std::unique_ptr<Matrix>> matrix(std::string_view name, std::int64_t rows,
                                                  std::int64_t cols);
+    // The matrices whose outputs lie one behind the other in the tensor: rows[i] those of the i-th.
+    base::Result<std::vector<std::unique_ptr<Matrix>>> split_matrix(
+        std::string_view name, std::span<const std::int64_t> rows, std::int64_t cols);
     // The matrices of a tensor of three dimensions, the experts of a layer.
     base::Result<std::unique_ptr<Matrix>> matrices(std::string_view name, std::int64_t count,
                                                    std::int64_t rows, std::int64_t cols);
@@ -25,6 +30,9 @@ class WeightLoader {
     base::Result<std::unique_ptr<Buffer>> vector(std::string_view name, std::int64_t size);
     // Bytes of the device that matrix(), matrices() or vector() will take.
     base::Result<std::int64_t> bytes(std::string_view name) const;
+    // The same of split_matrix().
+    base::Result<std::int64_t> split_bytes(std::string_view name,
+                                           std::span<const std::int64_t> rows) const;
 
   private:
     base::Result<const model::TensorInfo*> find(std::string_view name) const;

@@ -58,6 +58,7 @@ struct AttentionTask {
     int begin = 0;  // the first position that counts
     int n_positions = 0;
     float scale = 1;                          // of the scores
+    float softcap = 0;                        // of what they are then; 0: none
     const std::byte* const* pages = nullptr;  // page of each block, in order
     int block_size = 0;
     int kv_head = 0;
@@ -75,6 +76,13 @@ struct Kernels {
     void (*rms_norm)(const float* x, const float* weight, std::int64_t n, float epsilon, float* y);
     // y = gate / (1 + exp(-gate)) * up; y may be gate.
     void (*swiglu)(const float* gate, const float* up, std::int64_t n, float* y);
+    // y = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * weight; y may be x.
+    void (*layer_norm)(const float* x, const float* weight, std::int64_t n, float epsilon,
+                       float* y);
+    // y = gelu(gate) * up; y may be gate. See ops/geglu.h.
+    void (*geglu)(const float* gate, const float* up, std::int64_t n, float* y);
+    // y = factor * x, and cap * tanh(y / cap) of it where the cap is above 0; y may be x.
+    void (*scale_row)(const float* x, std::int64_t n, float factor, float cap, float* y);
     // y = exp((x - shift) * factor), 0 below e^-87; relative error under 2e-7.
     void (*exp_row)(const float* x, std::int64_t n, float shift, float factor, float* y);
     // Of every piece of ops::kLogitSegment logits, the last may be shorter: the greatest, or a NaN

@@ -99,6 +99,10 @@ void chunk_scores(const AttentionTask& task, const Chunk& chunk, const float* q,
                 store_left(scores + h * kScoreRoom + at - base, n, mul(sums[h], set1(task.scale)));
         }
     }
+    for (int h = 0; task.softcap > 0 && h < kHeads; ++h) {
+        float* of_head = scores + h * kScoreRoom + chunk.begin - base;
+        scale_row(of_head, chunk.end - chunk.begin, 1.0F, task.softcap, of_head);
+    }
     HELIX_UNROLL
     for (int h = 0; h < kHeads; ++h) {
         for (int i = base; i < chunk.begin; ++i)

@@ -34,6 +34,9 @@ Kernels make_table(Isa isa) {
     k.quantise_row = quantise_row;
     k.rms_norm = rms_norm;
     k.swiglu = swiglu;
+    k.layer_norm = layer_norm;
+    k.geglu = geglu;
+    k.scale_row = scale_row;
     k.exp_row = exp_row;
     k.logit_tops = logit_tops;
     k.weight_sums = weight_sums;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 
@@ -8,9 +9,9 @@
 
 namespace helix::engine::ops {
 
-// Causal attention: out = softmax(q K^T / sqrt(head_dim)) V for each row over the positions up to
-// its own that are within the window, whose keys and values are in its sequence's pages. Query head
-// h attends to KV head h / (n_heads / n_kv_heads). In chunks of kChunkPositions (sums.h), see
+// Causal attention: out = softmax(scale * q K^T) V for each row over the positions up to its own
+// that are within the window, whose keys and values are in its sequence's pages. Query head h
+// attends to KV head h / (n_heads / n_kv_heads). In chunks of kChunkPositions (sums.h), see
 // docs/numerics.md.
 struct Attention {
     const KvArena& kv;
@@ -19,6 +20,12 @@ struct Attention {
     int n_heads = 0;
     std::int32_t window = 0;  // positions that a row attends to, its own the last; 0: all
     std::span<const SequenceRows> sequences;
+    float scale = 0;    // of scores; 0: 1 / sqrt(head_dim)
+    float softcap = 0;  // above 0: a score x becomes softcap * tanh(x * (1 / softcap))
+
+    float score_scale(int head_dim) const {
+        return scale > 0 ? scale : 1.0F / std::sqrt(static_cast<float>(head_dim));
+    }
 };
 
 }  // namespace helix::engine::ops

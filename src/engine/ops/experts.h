@@ -14,7 +14,7 @@ namespace helix::engine::ops {
 
 // Chooses the n_used experts with the highest scores of each row; of equal ones the lower number,
 // and scores that are no numbers last. A visit's weight is exp(score) over the sum of exp(scores)
-// of all experts, or of the chosen ones.
+// of all experts, or of the chosen ones, and then times the factor.
 struct RouteRows {
     Buffer& scores;  // [rows, n_experts]; work space afterwards
     std::int64_t rows = 0;
@@ -22,6 +22,7 @@ struct RouteRows {
     int n_used = 0;
     bool normalise = false;  // over the chosen ones
     Routing& routing;        // out
+    float factor = 1;        // of the weights
 };
 
 // y = the row of x that makes the visit.

@@ -35,7 +35,8 @@ struct Rope {
 // angles.
 class RopeTable {
   public:
-    explicit RopeTable(const model::ModelConfig& config);
+    // windowed: of the layers with a window, where the model's rotate by another base.
+    explicit RopeTable(const model::ModelConfig& config, bool windowed = false);
     // Of one position: to[2i], to[2i + 1] = cos, sin of
     //     position * rope_scale * rope_base^(-2i / rope_dim) / rope_factors[i]
     // times rope_magnitude. to has rope_dim elements.

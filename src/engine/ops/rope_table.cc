@@ -5,15 +5,17 @@
 
 namespace helix::engine::ops {
 
-RopeTable::RopeTable(const model::ModelConfig& config)
-    : scale_(static_cast<double>(config.rope_scale)),
-      magnitude_(static_cast<double>(config.rope_magnitude)) {
+RopeTable::RopeTable(const model::ModelConfig& config, bool windowed)
+    : scale_(windowed ? 1.0 : static_cast<double>(config.rope_scale)),
+      magnitude_(windowed ? 1.0 : static_cast<double>(config.rope_magnitude)) {
     const auto dim = static_cast<double>(config.rope_dim);
+    const auto base = static_cast<double>(windowed ? config.windowed_rope_base : config.rope_base);
+    const bool plain = windowed || config.rope_factors.empty();
     for (std::int32_t i = 0; 2 * i < config.rope_dim; ++i) {
         const double exponent = -2.0 * static_cast<double>(i) / dim;
-        const double turn = std::pow(static_cast<double>(config.rope_base), exponent);
+        const double turn = std::pow(base, exponent);
         const auto at = static_cast<std::size_t>(i);
-        const float factor = config.rope_factors.empty() ? 1.0F : config.rope_factors[at];
+        const float factor = plain ? 1.0F : config.rope_factors[at];
         pairs_.push_back({turn, static_cast<double>(factor)});
     }
 }

@@ -103,6 +103,7 @@ Check attention_check(ops::KvType type, base::Random& random, bool quick) {
         {type, 24, 2, 64, 16, 140, 5},        // more heads of a group than a workgroup takes
         {type, 2, 1, 16, 16, 140, 2, 0, true},
         {type, 64, 64, 8, 16, 140, 128},  // so many rows and heads that chunks are not taken apart
+        {type, 4, 2, 16, 16, 150, 9, 0, false, 0.3F, 2.0F},  // capped scores
     };
     if (quick) cases.resize(3);
     for (int i = 0; i < (quick ? 1 : 3); ++i) {
@@ -174,8 +175,15 @@ std::vector<Check> operator_checks(std::uint64_t seed, bool quick) {
         checks.push_back(attention_check(type, random, quick));
     }
     checks.push_back(make_check("RMS norm", width_cases(random), rms_norm_values, width_shape));
+    checks.push_back(
+        make_check<WidthCase>("LayerNorm", {{3, 5}, {7, 160}}, layer_norm_values, width_shape));
+    checks.push_back(make_check<WidthCase>("GeGLU", {{3, 5}, {7, 160}}, geglu_values, width_shape));
+    checks.push_back(
+        make_check<WidthCase>("scaled rows", {{3, 5}, {7, 160}}, scale_rows_values, width_shape));
     checks.push_back(make_check("SwiGLU", width_cases(random), swiglu_values, width_shape));
     checks.push_back(rope_check(random));
+    checks.push_back(
+        make_check<WidthCase>("sum of rows", {{1, 5}, {9, 1024}}, add_rows_values, width_shape));
     checks.push_back(
         make_check<WidthCase>("copy of rows", {{6, 5}, {9, 1024}}, copy_rows_values, width_shape));
     checks.push_back(routing_check(random));

@@ -137,7 +137,8 @@ Values routing_values(Device& device, const RoutingCase& c, std::uint64_t seed) 
     TRY(const auto from, filled_buffer(device, random_floats(random, size_of(c.rows * kWidth))));
     TRY(const auto visits, poisoned_buffer(device, c.rows * c.n_used * kWidth));
     const std::unique_ptr<Routing> routing = device.make_routing();
-    device.route_rows({*of_rows, c.rows, c.n_experts, c.n_used, c.normalise, *routing});
+    device.route_rows({*of_rows, c.rows, c.n_experts, c.n_used, c.normalise, *routing,
+                       c.normalise ? 0.7F : 1.0F});
     device.gather_visits({*routing, *from, *visits, kWidth});
     device.add_visits({*routing, *visits, *from, kWidth});
     std::vector<float> values;
@@ -180,7 +181,7 @@ Values attention_values(Device& device, const AttentionCase& c, std::uint64_t se
     }
     TRY(const auto q, filled_buffer(device, query));
     TRY(const auto out, poisoned_buffer(device, floats));
-    device.attention({*kv, *q, *out, c.n_heads, c.window, last});
+    device.attention({*kv, *q, *out, c.n_heads, c.window, last, c.scale, c.softcap});
     std::vector<float> result;
     TRY_VOID(read_all(device, *out, result));
     return result;
@@ -229,25 +230,81 @@ Values rms_norm_values(Device& device, const WidthCase& c, std::uint64_t seed) {
     return values;
 }
 
-Values swiglu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
-    base::Random random(seed);
-    std::vector<float> gate = random_floats(random, size_of(c.rows * c.width), 20);
-    if (gate.size() > 8) {
-        gate[1] = 90;
-        gate[2] = -95;
-        gate[3] = -0.0F;
-        gate[4] = std::numeric_limits<float>::infinity();
-        gate[5] = -std::numeric_limits<float>::infinity();
-        gate[6] = std::numeric_limits<float>::quiet_NaN();
+namespace {
+
+std::vector<float> hostile_rows(base::Random& random, const WidthCase& c) {
+    std::vector<float> x = random_floats(random, size_of(c.rows * c.width), 20);
+    if (x.size() > 8) {
+        x[1] = 90;
+        x[2] = -95;
+        x[3] = -0.0F;
+        x[4] = std::numeric_limits<float>::infinity();
+        x[5] = -std::numeric_limits<float>::infinity();
+        x[6] = std::numeric_limits<float>::quiet_NaN();
     }
-    TRY(const auto to, filled_buffer(device, gate));
+    return x;
+}
+
+template <typename Gated>
+Values gated_values(Device& device, const WidthCase& c, std::uint64_t seed,
+                    void (Device::*run)(const Gated& op)) {
+    base::Random random(seed);
+    TRY(const auto to, filled_buffer(device, hostile_rows(random, c)));
     TRY(const auto up, filled_buffer(device, random_floats(random, size_of(c.rows * c.width))));
     TRY(const NextProduct next, NextProduct::create(device, c, seed));
-    device.swiglu({*to, *up, c.rows, c.width});
+    (device.*run)({*to, *up, c.rows, c.width});
     next.multiply(device, *to, c.rows);
     std::vector<float> values;
     TRY_VOID(read_all(device, *to, values));
     TRY_VOID(next.read(device, values));
+    return values;
+}
+
+}  // namespace
+
+Values swiglu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
+    return gated_values(device, c, seed, &Device::swiglu);
+}
+
+Values geglu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
+    return gated_values(device, c, seed, &Device::geglu);
+}
+
+Values layer_norm_values(Device& device, const WidthCase& c, std::uint64_t seed) {
+    base::Random random(seed);
+    TRY(const auto from,
+        filled_buffer(device, random_floats(random, size_of(c.rows * c.width), 5)));
+    TRY(const auto by, filled_buffer(device, random_floats(random, size_of(c.width))));
+    TRY(const auto to, poisoned_buffer(device, c.rows * c.width));
+    device.layer_norm({*from, *by, *to, c.rows, c.width, 1e-5F});
+    device.layer_norm({*from, *by, *from, c.rows, c.width, 1e-5F});
+    std::vector<float> values;
+    TRY_VOID(read_all(device, *to, values));
+    TRY_VOID(read_all(device, *from, values));
+    return values;
+}
+
+Values scale_rows_values(Device& device, const WidthCase& c, std::uint64_t seed) {
+    base::Random random(seed);
+    const std::vector<float> x = hostile_rows(random, c);
+    TRY(const auto factored, filled_buffer(device, x));
+    TRY(const auto capped, filled_buffer(device, x));
+    device.scale_rows({*factored, c.rows, c.width, 0.3F});
+    device.scale_rows({*capped, c.rows, c.width, 0.7F, 30.0F});
+    std::vector<float> values;
+    TRY_VOID(read_all(device, *factored, values));
+    TRY_VOID(read_all(device, *capped, values));
+    return values;
+}
+
+Values add_rows_values(Device& device, const WidthCase& c, std::uint64_t seed) {
+    base::Random random(seed);
+    TRY(const auto x, filled_buffer(device, random_floats(random, size_of(c.rows * c.width))));
+    TRY(const auto y, filled_buffer(device, random_floats(random, size_of(c.rows * c.width), 3)));
+    device.add_rows({*x, *y, c.rows, c.width});
+    device.add_rows({*x, *y, c.rows, c.width, 0.22F});
+    std::vector<float> values;
+    TRY_VOID(read_all(device, *y, values));
     return values;
 }
 

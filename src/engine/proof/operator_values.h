@@ -52,6 +52,8 @@ struct AttentionCase {
     std::int64_t rows;
     std::int32_t window = 0;
     bool infinite = false;  // the keys of the first chunk, so that its weights are all zero
+    float scale = 0;        // of scores; 0: the usual
+    float softcap = 0;      // of scores; 0: none
 };
 Values attention_values(Device& device, const AttentionCase& c, std::uint64_t seed);
 
@@ -71,6 +73,14 @@ struct WidthCase {
 Values rms_norm_values(Device& device, const WidthCase& c, std::uint64_t seed);
 // With infinities and a NaN among the gates where there are more than 8; then as above.
 Values swiglu_values(Device& device, const WidthCase& c, std::uint64_t seed);
+// The same with GELU.
+Values geglu_values(Device& device, const WidthCase& c, std::uint64_t seed);
+// Into another buffer, and in place.
+Values layer_norm_values(Device& device, const WidthCase& c, std::uint64_t seed);
+// With a factor alone, and with a cap; what is no number is among them where there are more than 8.
+Values scale_rows_values(Device& device, const WidthCase& c, std::uint64_t seed);
+// With a factor and without one.
+Values add_rows_values(Device& device, const WidthCase& c, std::uint64_t seed);
 // Some ranges of at least 6 rows; the others stay as they are.
 Values copy_rows_values(Device& device, const WidthCase& c, std::uint64_t seed);
 

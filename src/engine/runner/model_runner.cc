@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/index.h"
+#include "engine/arch/blocks.h"
 #include "engine/backend/page_moves.h"
 #include "engine/kernels/kernels.h"
 #include "engine/ops/kv_type.h"
@@ -75,7 +76,9 @@ ModelRunner::ModelRunner(std::shared_ptr<model::WeightSource> weights, model::Mo
       architecture_(std::move(architecture)),
       kv_page_{options_.kv_type, config_.n_kv_heads, config_.head_dim, options_.block_size},
       rope_table_(config_),
-      samplers_(size_of(device_->host_threads().size()), Sampler(ops::kernels(ops::best_isa()))) {}
+      samplers_(size_of(device_->host_threads().size()), Sampler(ops::kernels(ops::best_isa()))) {
+    if (config_.windowed_rope_base > 0) windowed_rope_table_.emplace(config_, true);
+}
 
 ModelRunner::~ModelRunner() {
     drop_embedding();
@@ -313,6 +316,9 @@ base::Result<std::span<const float>> ModelRunner::input_rows(const core::BatchCh
             const auto at = size_of(chunk.tokens[size_of(r)] * row_bytes);
             model::dequantize_row(embedding_type_, embedding_.subspan(at, size_of(row_bytes)),
                                   embedded_.data() + r * hidden);
+            if (config_.embedding_scale == 1.0F) return;
+            for (float& x : std::span(embedded_).subspan(size_of(r * hidden), size_of(hidden)))
+                x *= config_.embedding_scale;
         });
         return std::span<const float>(embedded_);
     }
@@ -341,10 +347,7 @@ base::Status ModelRunner::activate(const core::BatchPlan& plan, std::int32_t lay
         rows += std::ssize(chunk.tokens);
     }
     const std::int64_t hidden = config_.hidden;
-    const auto rope_dim = size_of(config_.rope_dim);
     TRY_VOID(make_room(*device_, next_hidden_, rows * hidden));
-    TRY_VOID(make_room(*device_, angles_, rows * config_.rope_dim));
-    host_angles_.resize(size_of(rows) * rope_dim);
     positions_.clear();
     ranges_.clear();
     for (const ActiveChunk& next : next_active_) {
@@ -361,15 +364,24 @@ base::Status ModelRunner::activate(const core::BatchPlan& plan, std::int32_t lay
         for (std::size_t r = 0; r < chunk.tokens.size(); ++r)
             positions_.push_back(chunk.first_position + static_cast<std::int32_t>(r));
     }
-    make_rows(rows, [&](std::int64_t r) {
-        rope_table_.fill(positions_[size_of(r)],
-                         std::span(host_angles_).subspan(size_of(r) * rope_dim, rope_dim));
-    });
     if (!ranges_.empty()) device_->copy_rows({*hidden_, *next_hidden_, hidden, ranges_});
-    TRY_VOID(device_->write(*angles_, 0, host_angles_));
+    TRY_VOID(write_angles(rope_table_, angles_));
+    if (windowed_rope_table_) TRY_VOID(write_angles(*windowed_rope_table_, windowed_angles_));
     std::swap(hidden_, next_hidden_);
     std::swap(active_, next_active_);
     return base::Ok{};
+}
+
+base::Status ModelRunner::write_angles(const ops::RopeTable& table, std::unique_ptr<Buffer>& to) {
+    const std::int64_t rows = std::ssize(positions_);
+    const auto rope_dim = size_of(config_.rope_dim);
+    TRY_VOID(make_room(*device_, to, rows * config_.rope_dim));
+    host_angles_.resize(size_of(rows) * rope_dim);
+    make_rows(rows, [&](std::int64_t r) {
+        table.fill(positions_[size_of(r)],
+                   std::span(host_angles_).subspan(size_of(r) * rope_dim, rope_dim));
+    });
+    return device_->write(*to, 0, host_angles_);
 }
 
 base::Status ModelRunner::run_layer(std::int32_t layer) {
@@ -383,7 +395,8 @@ base::Status ModelRunner::run_layer(std::int32_t layer) {
                               std::span(chunk.pages).subspan(first, blocks)});
         rows += std::ssize(chunk.tokens);
     }
-    return architecture_->run_layer(*device_, layer, {*hidden_, *angles_, *kv_, sequences_, rows});
+    const Buffer& angles = config_.has_windowed_rope(layer) ? *windowed_angles_ : *angles_;
+    return architecture_->run_layer(*device_, layer, {*hidden_, angles, *kv_, sequences_, rows});
 }
 
 // Hands on the rows of the chunks whose last layer this was.
@@ -433,7 +446,7 @@ base::Status ModelRunner::norm_for_head(std::span<const ops::RowRange> ranges,
     const std::int64_t hidden = config_.hidden;
     TRY_VOID(make_room(*device_, to, rows * hidden));
     device_->copy_rows({*hidden_, *to, hidden, ranges});
-    device_->rms_norm({*to, *output_norm_, *to, rows, hidden, config_.norm_epsilon});
+    norm_rows(*device_, config_, *to, *output_norm_, *to, rows);
     return base::Ok{};
 }
 
@@ -508,6 +521,9 @@ base::Status ModelRunner::apply_head(const Buffer& rows, std::int64_t n) {
     TRY_VOID(make_room(*device_, logits_, n * config_.vocab));
     const ops::Projection head[] = {{*head_, *logits_}};
     device_->matmul({rows, n, head});
+    if (config_.logit_scale != 1.0F || config_.logit_softcap > 0)
+        device_->scale_rows(
+            {*logits_, n, config_.vocab, config_.logit_scale, config_.logit_softcap});
     return base::Ok{};
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <span>
 #include <utility>
 #include <vector>
@@ -51,8 +50,7 @@ struct AttentionPush {
     VkDeviceAddress rows, tiles, q, out, partials;
     std::uint32_t n_heads, group, head_dim, block_size, positions, dims, head_keys, head_values,
         values, chunks;
-    float scale;
-    std::uint32_t unused;
+    float scale, softcap;
     VkDeviceAddress blocks;
 };
 
@@ -179,7 +177,8 @@ AttentionPush push_of(const ops::Attention& op, const ops::KvLayout& layout) {
     push.head_keys = word(layout.head_keys_bytes() / 4);
     push.head_values = word(layout.head_values_bytes() / 4);
     push.values = word(layout.values_of_head(0) / 4);
-    push.scale = 1.0F / std::sqrt(static_cast<float>(layout.head_dim));
+    push.scale = op.score_scale(layout.head_dim);
+    push.softcap = op.softcap;
     return push;
 }
 
@@ -199,7 +198,8 @@ void dispatch_tiles(VulkanCommands::Operator& record, AttentionPush push, Vulkan
                                        word(lanes.keys_ahead),
                                        word(lanes.values_ahead),
                                        unpacks_halves ? 1U : 0U,
-                                       layout.block_size % lanes.values_ahead == 0 ? 1U : 0U};
+                                       layout.block_size % lanes.values_ahead == 0 ? 1U : 0U,
+                                       push.softcap > 0 ? 1U : 0U};
     for (std::int64_t first = 0; first < groups.y; first += kMostGroups) {
         const std::int64_t count = std::min(kMostGroups, groups.y - first);
         record.dispatch(shaders::attention, push,

@@ -26,9 +26,17 @@ void VulkanDevice::route_rows(const ops::RouteRows& op) {
     struct {
         VkDeviceAddress scores, chosen, weights;
         std::uint32_t rows, n_experts, n_used, normalise;
-    } const route{
-        vulkan(op.scores).address(), r.chosen(),      r.chosen_weight(),     word(op.rows),
-        word(op.n_experts),          word(op.n_used), op.normalise ? 1U : 0U};
+        float factor;
+        std::uint32_t unused;
+    } const route{vulkan(op.scores).address(),
+                  r.chosen(),
+                  r.chosen_weight(),
+                  word(op.rows),
+                  word(op.n_experts),
+                  word(op.n_used),
+                  op.normalise ? 1U : 0U,
+                  op.factor,
+                  0};
     record.dispatch(shaders::route_rows, route, groups_for(op.rows, 32));
     record.barrier();
     struct {

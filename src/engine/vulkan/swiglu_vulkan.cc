@@ -14,18 +14,26 @@ constexpr std::int64_t kManyFloats = 256 * 4 * kLanes;
 
 }  // namespace
 
-void VulkanDevice::swiglu(const ops::Swiglu& op) {
-    const std::int64_t floats = op.rows * op.width;
+void VulkanDevice::gate(Buffer& gate, const Buffer& up, std::int64_t floats, std::int64_t width,
+                        bool gelu) {
     struct {
         VkDeviceAddress gate, up, blocks;
         std::uint32_t count, unused;
-    } const push{vulkan(op.gate).address(), vulkan(op.up).address(),
-                 quantised_room_of_next(floats, op.width), word(floats), 0};
+    } const push{vulkan(gate).address(), vulkan(up).address(),
+                 quantised_room_of_next(floats, width), word(floats), 0};
     const bool many = floats >= kManyFloats && floats % 4 == 0;
-    const std::uint32_t constants[] = {push.blocks != 0 ? 1U : 0U, many ? 1U : 0U};
+    const std::uint32_t constants[] = {push.blocks != 0 ? 1U : 0U, many ? 1U : 0U, gelu ? 1U : 0U};
     VulkanCommands::Operator(*commands_)
         .dispatch(shaders::swiglu, push, groups_for(floats, many ? 4 * kLanes : kLanes), constants);
-    if (push.blocks != 0) note_quantised(op.gate, floats);
+    if (push.blocks != 0) note_quantised(gate, floats);
+}
+
+void VulkanDevice::swiglu(const ops::Swiglu& op) {
+    gate(op.gate, op.up, op.rows * op.width, op.width, false);
+}
+
+void VulkanDevice::geglu(const ops::Geglu& op) {
+    gate(op.gate, op.up, op.rows * op.width, op.width, true);
 }
 
 }  // namespace helix::engine

@@ -6,21 +6,30 @@
 #include "model/gguf.h"
 #include "model/model_config.h"
 
-// A family of models: one file in this folder, and a row of the table in model_config.cc.
+// A family of models: one file in this folder, and a row of the table in model_config.cc. What its
+// models are made of is data: see decoder.h.
 
 namespace helix::model {
 
-struct Architecture {
-    std::string_view name;  // general.architecture
-    // Reads and checks the hyperparameters, and checks that every tensor the model needs is there
-    // with the right shape, and none besides. Leaves out rope factors that come as a tensor.
-    base::Result<ModelConfig> (*read)(const GgufFile& file);
-};
+struct DecoderTraits;
 
-extern const Architecture kLlama;
-extern const Architecture kQwen2;
-extern const Architecture kQwen3;
-extern const Architecture kQwen3Moe;
+extern const DecoderTraits kLlama;
+extern const DecoderTraits kQwen2;
+extern const DecoderTraits kQwen3;
+extern const DecoderTraits kQwen3Moe;
+extern const DecoderTraits kSmolLm3;
+extern const DecoderTraits kOlmo2;
+extern const DecoderTraits kGlm4;
+extern const DecoderTraits kPhi3;
+extern const DecoderTraits kGranite;
+extern const DecoderTraits kGraniteMoe;
+extern const DecoderTraits kCommandR;
+extern const DecoderTraits kCohere2;
+extern const DecoderTraits kGemma2;
+extern const DecoderTraits kGemma3;
+
+// What an architecture that is known and not supported would need, in a few words; "" for others.
+std::string_view lacking_mechanisms(std::string_view architecture);
 
 // The tensor of this name with exactly this shape. One-dimensional ones (norms, factors) are float.
 base::Result<const TensorInfo*> expect_tensor(const GgufFile& file, std::string_view name,

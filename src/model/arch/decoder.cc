@@ -1,5 +1,6 @@
 #include "model/arch/decoder.h"
 
+#include <cmath>
 #include <limits>
 #include <map>
 #include <vector>
@@ -48,30 +49,72 @@ base::Status read_heads(const GgufFile& file, const DecoderTraits& traits, Model
             fmt::format("{} heads of {} dimensions have {}, the limit is {}", config.n_heads,
                         config.head_dim, width, limits::kMaxHeadsWidth));
     }
-    TRY(config.norm_epsilon,
-        optional_positive(file, key("attention.layer_norm_rms_epsilon"), config.norm_epsilon));
+    config.norm = traits.norm;
+    const char* epsilon = traits.norm == NormKind::layer ? "attention.layer_norm_epsilon"
+                                                         : "attention.layer_norm_rms_epsilon";
+    TRY(config.norm_epsilon, optional_positive(file, key(epsilon), config.norm_epsilon));
     config.qk_norm = traits.qk_norm;
+    config.fused_qkv = traits.fused_qkv;
+    config.fused_gate_up = traits.fused_gate_up;
+    config.input_norms = traits.input_norms;
+    config.output_norms = traits.output_norms;
     config.qkv_bias =
         traits.qkv_bias == Presence::always ||
         (traits.qkv_bias == Presence::optional && file.find_tensor("blk.0.attn_q.bias") != nullptr);
     return base::Ok{};
 }
 
-// The window, and per layer whether it has one.
+base::Status read_scales(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
+    const auto number = [&](const char* rest, float otherwise) {
+        return optional_positive(file, metadata_key(traits, rest), otherwise);
+    };
+    config.parallel_blocks = traits.parallel_blocks;
+    config.activation = traits.activation;
+    if (traits.root_embedding_scale)
+        config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
+    if (traits.layers_scaled_by_hidden == config.n_layers) {
+        const float dims = static_cast<float>(config.hidden) / static_cast<float>(config.n_heads);
+        config.attention_scale = 1.0F / std::sqrt(dims);
+    }
+    if (traits.scales) {
+        TRY(config.embedding_scale, number("embedding_scale", 1.0F));
+        TRY(config.residual_scale, number("residual_scale", 1.0F));
+    }
+    if (traits.scales || traits.layers_scaled_by_hidden > 0) {
+        TRY(config.attention_scale, number("attention.scale", config.attention_scale));
+    }
+    using enum DecoderTraits::LogitScale;
+    if (traits.logit_scale != none) {
+        TRY(const float scale, number("logit_scale", 1.0F));
+        config.logit_scale = traits.logit_scale == divides ? 1.0F / scale : scale;
+    }
+    if (traits.attention_softcap >= 0) {
+        TRY(config.attention_softcap, number("attn_logit_softcapping", traits.attention_softcap));
+    }
+    if (traits.logit_softcap >= 0) {
+        TRY(config.logit_softcap, number("final_logit_softcapping", traits.logit_softcap));
+    }
+    return base::Ok{};
+}
+
+// The window, and per layer whether it has one. Some converters write the period in the place of
+// the pattern.
 base::Status read_window(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
     TRY(config.sliding_window, optional_int(file, metadata_key(traits, "attention.sliding_window"),
                                             0, kMaxDecoderCount, 0));
+    if (config.sliding_window == 0) return base::Ok{};
     const std::string key = metadata_key(traits, "attention.sliding_window_pattern");
     const MetaValue* value = file.find(key);
-    if (value == nullptr || config.sliding_window == 0) return base::Ok{};
-    const auto* array = std::get_if<MetaArray>(value);
-    const auto* windowed = array == nullptr ? nullptr : std::get_if<std::vector<bool>>(array);
-    if (windowed == nullptr || std::ssize(*windowed) != config.n_layers) {
-        return wrong_metadata(
-            file, key,
-            fmt::format("expected an array of {} booleans, one a layer", config.n_layers));
+    if (value != nullptr && std::holds_alternative<MetaArray>(*value)) {
+        TRY(const std::vector<bool> windowed,
+            read_layer_pattern(file, key, config.n_layers, 0, false));
+        for (const bool is_windowed : windowed) config.full_attention.push_back(!is_windowed);
+        return base::Ok{};
     }
-    for (const bool is_windowed : *windowed) config.full_attention.push_back(!is_windowed);
+    TRY(const std::int32_t period,
+        optional_int(file, key, 1, limits::kMaxLayers, traits.full_attention_period));
+    for (std::int32_t layer = 0; period > 0 && layer < config.n_layers; ++layer)
+        config.full_attention.push_back((layer + 1) % period == 0);
     return base::Ok{};
 }
 
@@ -114,27 +157,45 @@ base::Status read_pooling(const GgufFile& file, const DecoderTraits& traits, Mod
 
 using LayerTensors = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 
-// The tensors of every layer, by what follows "blk.N.".
-LayerTensors layer_tensors(const ModelConfig& config) {
+void add_attention_tensors(const ModelConfig& config, LayerTensors& tensors) {
     const std::int64_t hidden = config.hidden;
-    const std::int64_t ffn = config.ffn;
     const std::int64_t q = std::int64_t{config.n_heads} * config.head_dim;
     const std::int64_t kv = std::int64_t{config.n_kv_heads} * config.head_dim;
-    LayerTensors tensors{{"attn_norm.weight", {hidden}},      {"attn_q.weight", {hidden, q}},
-                         {"attn_k.weight", {hidden, kv}},     {"attn_v.weight", {hidden, kv}},
-                         {"attn_output.weight", {q, hidden}}, {"ffn_norm.weight", {hidden}}};
+    if (config.fused_qkv) {
+        tensors["attn_qkv.weight"] = {hidden, q + 2 * kv};
+    } else {
+        tensors["attn_q.weight"] = {hidden, q};
+        tensors["attn_k.weight"] = {hidden, kv};
+        tensors["attn_v.weight"] = {hidden, kv};
+    }
+    tensors["attn_output.weight"] = {q, hidden};
     if (config.qkv_bias) {
         tensors["attn_q.bias"] = {q};
         tensors["attn_k.bias"] = {kv};
         tensors["attn_v.bias"] = {kv};
     }
-    if (config.qk_norm) {
-        tensors["attn_q_norm.weight"] = {config.head_dim};
-        tensors["attn_k_norm.weight"] = {config.head_dim};
+    if (config.qk_norm != QkNorm::none) {
+        const bool whole = config.qk_norm == QkNorm::projection;
+        tensors["attn_q_norm.weight"] = {whole ? q : config.head_dim};
+        tensors["attn_k_norm.weight"] = {whole ? kv : config.head_dim};
+    }
+}
+
+// The tensors of every layer, by what follows "blk.N.".
+LayerTensors layer_tensors(const ModelConfig& config) {
+    const std::int64_t hidden = config.hidden;
+    const std::int64_t ffn = config.ffn;
+    LayerTensors tensors;
+    add_attention_tensors(config, tensors);
+    if (config.input_norms) tensors["attn_norm.weight"] = {hidden};
+    if (config.input_norms && !config.parallel_blocks) tensors["ffn_norm.weight"] = {hidden};
+    if (config.output_norms) {
+        tensors["post_attention_norm.weight"] = {hidden};
+        tensors["post_ffw_norm.weight"] = {hidden};
     }
     if (config.n_experts == 0) {
-        tensors["ffn_gate.weight"] = {hidden, ffn};
-        tensors["ffn_up.weight"] = {hidden, ffn};
+        if (!config.fused_gate_up) tensors["ffn_gate.weight"] = {hidden, ffn};
+        tensors["ffn_up.weight"] = {hidden, config.fused_gate_up ? 2 * ffn : ffn};
         tensors["ffn_down.weight"] = {ffn, hidden};
     } else {
         tensors["ffn_gate_inp.weight"] = {hidden, config.n_experts};
@@ -145,13 +206,18 @@ LayerTensors layer_tensors(const ModelConfig& config) {
     return tensors;
 }
 
+bool is_rope_factors(const DecoderTraits& traits, std::string_view name) {
+    if (traits.longrope) return name == kShortRopeFactors || name == kLongRopeFactors;
+    return name == kRopeFactors;
+}
+
 // A tensor that would be left unused (a bias, an expert) changes what the model computes.
 base::Status refuse_other_tensors(const GgufFile& file, const ModelConfig& config,
                                   const DecoderTraits& traits, const LayerTensors& known) {
     for (const TensorInfo& tensor : file.tensors()) {
         const std::string_view name = tensor.name;
         if (name == "token_embd.weight" || name == "output_norm.weight" ||
-            name == "output.weight" || name == kClassifierHead || name == kRopeFactors) {
+            name == "output.weight" || name == kClassifierHead || is_rope_factors(traits, name)) {
             continue;
         }
         const std::int32_t layer = layer_of_tensor(name);
@@ -192,8 +258,8 @@ base::Status check_tensors(const GgufFile& file, const DecoderTraits& traits, Mo
             TRY_VOID(expect_tensor(file, fmt::format("blk.{}.{}", layer, name), shape));
         }
     }
-    if (file.find_tensor(kRopeFactors) != nullptr) {
-        TRY_VOID(expect_tensor(file, kRopeFactors, {config.rope_dim / 2}));
+    if (!config.rope_factors_tensor.empty()) {
+        TRY_VOID(expect_tensor(file, config.rope_factors_tensor, {config.rope_dim / 2}));
     }
     return refuse_other_tensors(file, config, traits, tensors);
 }
@@ -223,6 +289,25 @@ base::Error wrong_metadata(const GgufFile& file, std::string_view key, const std
     return base::invalid(fmt::format("{}: metadata {}: {}", file.label(), key, text));
 }
 
+base::Result<std::vector<bool>> read_layer_pattern(const GgufFile& file, std::string_view key,
+                                                   std::int32_t n_layers, std::int32_t period,
+                                                   bool otherwise) {
+    std::vector<bool> pattern;
+    const MetaValue* value = file.find(key);
+    if (value == nullptr) {
+        for (std::int32_t layer = 0; period > 0 && layer < n_layers; ++layer)
+            pattern.push_back((layer + 1) % period == 0 ? !otherwise : otherwise);
+        return pattern;
+    }
+    const auto* array = std::get_if<MetaArray>(value);
+    const auto* booleans = array == nullptr ? nullptr : std::get_if<std::vector<bool>>(array);
+    if (booleans == nullptr || std::ssize(*booleans) != n_layers) {
+        return wrong_metadata(
+            file, key, fmt::format("expected an array of {} booleans, one a layer", n_layers));
+    }
+    return *booleans;
+}
+
 base::Result<ModelConfig> read_decoder(const GgufFile& file, const DecoderTraits& traits) {
     const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
     ModelConfig config;
@@ -231,8 +316,9 @@ base::Result<ModelConfig> read_decoder(const GgufFile& file, const DecoderTraits
     TRY(config.context_length, expect_int(file, key("context_length"), 1, limits::kMaxContext));
     TRY_VOID(read_experts(file, traits, config));
     TRY_VOID(read_heads(file, traits, config));
-    TRY_VOID(read_rope(file, traits, config));
+    TRY_VOID(read_scales(file, traits, config));
     TRY_VOID(read_window(file, traits, config));
+    TRY_VOID(read_rope(file, traits, config));
     TRY_VOID(read_pooling(file, traits, config));
     TRY_VOID(check_tensors(file, traits, config));
     TRY_VOID(check_vocabulary(file, config));

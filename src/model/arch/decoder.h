@@ -6,8 +6,9 @@
 #include "base/result.h"
 #include "model/arch/architecture.h"
 
-// What the decoders of this folder have in common: attention of grouped heads with rope, a gated
-// feed-forward or experts of that kind, RMS norms before both.
+// What the decoders of this folder are made of: attention of grouped heads with rope, a gated
+// feed-forward or experts of that kind, norms before or after both. An architecture says which of
+// these mechanisms it has.
 
 namespace helix::model {
 
@@ -17,19 +18,63 @@ struct DecoderTraits {
     std::string_view name;  // also the beginning of the metadata keys
     RopePairs rope_pairs = RopePairs::adjacent;
     Presence qkv_bias = Presence::never;
-    bool qk_norm = false;
+    QkNorm qk_norm = QkNorm::none;
     Presence experts = Presence::never;
-    std::string_view expert_width_key;  // key of the width of an expert, after the name
+    std::string_view expert_width_key = {};  // key of the width of an expert, after the name
+    bool input_norms = true;
+    bool output_norms = false;
+    bool fused_qkv = false;      // attn_qkv in the place of attn_q, attn_k and attn_v
+    bool fused_gate_up = false;  // ffn_up has the rows of the gate, then its own
+    bool longrope = false;       // rope factors may come as two tensors
+    // Every layer whose number, counted from 1, is a multiple of it has no rope, unless
+    // rope.layer_pattern says which. 0: all layers have.
+    std::int32_t no_rope_period = 0;
+    // The same of layers that attend to all positions although the model has a window, unless
+    // attention.sliding_window_pattern says which. 0: none do.
+    std::int32_t full_attention_period = 0;
+    // Rope scaling is of the layers without the window alone, and those with it have this base; 0:
+    // the others'.
+    bool plain_windowed_rope = false;
+    float windowed_rope_base = 0.0F;
+    bool rope_with_window_only = false;  // layers without the window have no rope
+    NormKind norm = NormKind::rms;
+    bool parallel_blocks = false;
+    Activation activation = Activation::silu;
+    // The keys embedding_scale, residual_scale and attention.scale may be there.
+    bool scales = false;
+    enum class LogitScale { none, multiplies, divides };
+    LogitScale logit_scale = LogitScale::none;  // what the key logit_scale does
+    bool root_embedding_scale = false;          // embeddings times the root of the hidden size
+    // Soft caps of scores and logits where the file says nothing. 0: none; below: never.
+    float attention_softcap = -1.0F;
+    float logit_softcap = -1.0F;
+    // config.json leaves out that the head is the embedding.
+    bool tied_by_default = false;
+    // Norm weights of Hugging Face's are one less than the file's.
+    bool norms_less_one = false;
+    // Of the model of so many layers scores are divided by the root of hidden / heads; 0: of none.
+    std::int32_t layers_scaled_by_hidden = 0;
 };
 
-// Architecture::read for a decoder with these traits.
+// The traits of the architecture of this name; null: there is none.
+const DecoderTraits* find_traits(std::string_view architecture);
+
+// Reads and checks the hyperparameters, and checks that every tensor the model needs is there with
+// the right shape, and none besides. Leaves out rope factors that come as a tensor.
 base::Result<ModelConfig> read_decoder(const GgufFile& file, const DecoderTraits& traits);
 
 // The whole key of a model's metadata, like "llama.rope.freq_base".
 std::string metadata_key(const DecoderTraits& traits, std::string_view rest);
 base::Error wrong_metadata(const GgufFile& file, std::string_view key, const std::string& text);
 
-// Reads the keys rope.*: dimensions, base and scaling (none, linear, yarn). head_dim must be set.
+// The array of booleans at key, one a layer. Where there is none: `otherwise`, but its opposite for
+// every layer whose number, counted from 1, is a multiple of the period; empty without a period.
+base::Result<std::vector<bool>> read_layer_pattern(const GgufFile& file, std::string_view key,
+                                                   std::int32_t n_layers, std::int32_t period,
+                                                   bool otherwise);
+
+// Reads the keys rope.*: dimensions, base, scaling (none, linear, yarn, longrope) and which layers
+// rotate. head_dim and the window must be set.
 base::Status read_rope(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config);
 
 }  // namespace helix::model

@@ -5,18 +5,11 @@
 // that rope turns adjacent elements.
 
 namespace helix::model {
-namespace {
 
-constexpr DecoderTraits kLlamaTraits{.name = "llama",
-                                     .rope_pairs = RopePairs::adjacent,
-                                     .qkv_bias = Presence::optional,
-                                     .qk_norm = false,
-                                     .experts = Presence::optional,
-                                     .expert_width_key = "feed_forward_length"};
-
-}  // namespace
-
-const Architecture kLlama{"llama",
-                          [](const GgufFile& file) { return read_decoder(file, kLlamaTraits); }};
+const DecoderTraits kLlama{.name = "llama",
+                           .rope_pairs = RopePairs::adjacent,
+                           .qkv_bias = Presence::optional,
+                           .experts = Presence::optional,
+                           .expert_width_key = "feed_forward_length"};
 
 }  // namespace helix::model

@@ -71,7 +71,9 @@ base::Result<RankHead> read_rank_head(const GgufFile& file, const DecoderTraits&
         return of_classifier(file, traits, config, *head);
     }
     TRY(const bool embeds, makes_embeddings(file, traits));
-    if (embeds) return RankHead{};
+    // A document's score is that of logits as the head makes them.
+    const bool plain = config.logit_scale == 1.0F && config.logit_softcap == 0.0F;
+    if (embeds || !plain) return RankHead{};
     TRY(const std::vector<std::string>* tokens, find_strings(file, "tokenizer.ggml.tokens"));
     if (tokens == nullptr) return RankHead{};
     const auto yes = index_of(*tokens, "yes");

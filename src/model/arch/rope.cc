@@ -67,6 +67,50 @@ base::Status read_yarn(const GgufFile& file, const DecoderTraits& traits, ModelC
     return base::Ok{};
 }
 
+// Of two tensors of factors that for the context which the file promises: the same for every text
+// of the model, however short, so that its keys never have to be turned again.
+base::Status read_longrope(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
+    const bool there = file.find_tensor(kShortRopeFactors) != nullptr ||
+                       file.find_tensor(kLongRopeFactors) != nullptr;
+    if (!there) return base::Ok{};
+    TRY(const std::int32_t trained,
+        expect_int(file, metadata_key(traits, "rope.scaling.original_context_length"), 1,
+                   1LL << 30));
+    TRY(config.rope_magnitude,
+        optional_positive(file, metadata_key(traits, "rope.scaling.attn_factor"), 1.0F));
+    config.rope_factors_tensor =
+        config.context_length > trained ? kLongRopeFactors : kShortRopeFactors;
+    return base::Ok{};
+}
+
+base::Status read_scaling(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
+    const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
+    // Converters of 2023 write this key; later ones write rope.scaling.*.
+    TRY(float factor, optional_positive(file, key("rope.scale_linear"), 1.0F));
+    const std::string type_key = key("rope.scaling.type");
+    if (file.find(type_key) != nullptr) {
+        TRY(const std::string type, file.get_string(type_key));
+        if (type == "linear") {
+            TRY(factor, optional_positive(file, key("rope.scaling.factor"), factor));
+        } else if (type == "yarn") {
+            factor = 1.0F;
+            TRY_VOID(read_yarn(file, traits, config));
+        } else if (type == "none" || (type == "longrope" && traits.longrope)) {
+            factor = 1.0F;
+        } else {
+            return wrong_metadata(
+                file, type_key,
+                fmt::format("\"{}\" is not supported; supported are none, linear and yarn, and "
+                            "LLaMA 3.1's as the tensor rope_freqs.weight",
+                            type));
+        }
+    }
+    config.rope_scale = 1.0F / factor;
+    if (traits.longrope) return read_longrope(file, traits, config);
+    if (file.find_tensor(kRopeFactors) != nullptr) config.rope_factors_tensor = kRopeFactors;
+    return base::Ok{};
+}
+
 }  // namespace
 
 base::Status read_rope(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
@@ -79,27 +123,18 @@ base::Status read_rope(const GgufFile& file, const DecoderTraits& traits, ModelC
                               fmt::format("{}, expected an even number", config.rope_dim));
     }
     TRY(config.rope_base, optional_positive(file, key("rope.freq_base"), config.rope_base));
-    // Converters of 2023 write this key; later ones write rope.scaling.*.
-    TRY(float factor, optional_positive(file, key("rope.scale_linear"), 1.0F));
-    const std::string type_key = key("rope.scaling.type");
-    if (file.find(type_key) != nullptr) {
-        TRY(const std::string type, file.get_string(type_key));
-        if (type == "linear") {
-            TRY(factor, optional_positive(file, key("rope.scaling.factor"), factor));
-        } else if (type == "yarn") {
-            factor = 1.0F;
-            TRY_VOID(read_yarn(file, traits, config));
-        } else if (type == "none") {
-            factor = 1.0F;
-        } else {
-            return wrong_metadata(
-                file, type_key,
-                fmt::format("\"{}\" is not supported; supported are none, linear and yarn, and "
-                            "LLaMA 3.1's as the tensor rope_freqs.weight",
-                            type));
-        }
+    TRY_VOID(read_scaling(file, traits, config));
+    if (traits.plain_windowed_rope && config.sliding_window > 0) {
+        const float base =
+            traits.windowed_rope_base > 0 ? traits.windowed_rope_base : config.rope_base;
+        TRY(config.windowed_rope_base, optional_positive(file, key("rope.freq_base_swa"), base));
     }
-    config.rope_scale = 1.0F / factor;
+    if (traits.rope_with_window_only && config.sliding_window > 0) {
+        for (const bool full : config.full_attention) config.rope_layers.push_back(!full);
+        return base::Ok{};
+    }
+    TRY(config.rope_layers, read_layer_pattern(file, key("rope.layer_pattern"), config.n_layers,
+                                               traits.no_rope_period, true));
     return base::Ok{};
 }
 

@@ -4,10 +4,13 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/check.h"
+#include "model/arch/decoder.h"
 #include "model/limits.h"
 #include "model/rope_scaling.h"
 
@@ -18,22 +21,58 @@ using spec::JsonPlace;
 
 constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
 
+// Which biases attention_bias means.
+enum class AttentionBias {
+    with_output,  // also one of the output projection, which we lack
+    qkv,
+    always_qkv,  // whatever the file says
+};
+
 struct Family {
     std::string_view type;          // model_type
     std::string_view architecture;  // ours
-    bool qkv_bias;
-    bool qk_norm;
-    const char* experts_key;  // nullptr: no experts
-    const char* width_key;    // of the feed-forward or an expert
-    bool window_is_opt_in;    // use_sliding_window must be true
+    const char* experts_key = nullptr;
+    const char* width_key = "intermediate_size";  // of the feed-forward or an expert
+    AttentionBias bias = AttentionBias::with_output;
+    bool window_is_opt_in = false;  // use_sliding_window must be true
+    // The share of a head that is rotated where partial_rotary_factor does not say it; 0: all of
+    // it, always.
+    float partial_rotary = 0.0F;
+    bool adjacent = false;  // the weights are for a rope of adjacent elements
+    HfNormNames norms = {};
 };
+constexpr HfNormNames kGlm4Norms{.attention_output = "post_self_attn_layernorm",
+                                 .feed_forward_output = "post_mlp_layernorm"};
+constexpr HfNormNames kGemmaNorms{.feed_forward = "pre_feedforward_layernorm"};
 constexpr Family kFamilies[] = {
-    {"llama", "llama", false, false, nullptr, "intermediate_size", false},
-    {"mistral", "llama", false, false, nullptr, "intermediate_size", false},
-    {"mixtral", "llama", false, false, "num_local_experts", "intermediate_size", false},
-    {"qwen2", "qwen2", true, false, nullptr, "intermediate_size", true},
-    {"qwen3", "qwen3", false, true, nullptr, "intermediate_size", true},
-    {"qwen3_moe", "qwen3moe", false, true, "num_experts", "moe_intermediate_size", true},
+    {.type = "llama", .architecture = "llama"},
+    {.type = "mistral", .architecture = "llama"},
+    {.type = "mixtral", .architecture = "llama", .experts_key = "num_local_experts"},
+    {.type = "qwen2",
+     .architecture = "qwen2",
+     .bias = AttentionBias::always_qkv,
+     .window_is_opt_in = true},
+    {.type = "qwen3", .architecture = "qwen3", .window_is_opt_in = true},
+    {.type = "qwen3_moe",
+     .architecture = "qwen3moe",
+     .experts_key = "num_experts",
+     .width_key = "moe_intermediate_size",
+     .window_is_opt_in = true},
+    {.type = "smollm3", .architecture = "smollm3", .window_is_opt_in = true},
+    {.type = "olmo2", .architecture = "olmo2"},
+    {.type = "olmo3", .architecture = "olmo2"},
+    {.type = "glm4",
+     .architecture = "glm4",
+     .bias = AttentionBias::qkv,
+     .partial_rotary = 0.5F,
+     .adjacent = true,
+     .norms = kGlm4Norms},
+    {.type = "phi3", .architecture = "phi3", .partial_rotary = 1.0F},
+    {.type = "granite", .architecture = "granite"},
+    {.type = "cohere", .architecture = "command-r", .adjacent = true},
+    {.type = "cohere2", .architecture = "cohere2", .adjacent = true},
+    {.type = "gemma2", .architecture = "gemma2", .norms = kGemmaNorms},
+    {.type = "gemma3_text", .architecture = "gemma3", .norms = kGemmaNorms},
 };
 
 bool present(const JsonPlace& root, const char* key) {
@@ -77,10 +116,16 @@ class ConfigReader {
 
     base::Result<HfConfig> read() {
         config_.architecture = family_.architecture;
+        config_.traits = find_traits(family_.architecture);
+        CHECK(config_.traits != nullptr);
+        config_.norms = family_.norms;
+        config_.interleaves =
+            config_.traits->rope_pairs == RopePairs::adjacent && !family_.adjacent;
         config_.mixtral = family_.type == "mixtral";
         TRY_VOID(refuse_what_we_lack());
         TRY_VOID(read_sizes());
         TRY_VOID(read_heads());
+        TRY_VOID(read_scales());
         TRY_VOID(read_experts());
         TRY_VOID(read_rope());
         TRY_VOID(read_window());
@@ -103,17 +148,24 @@ class ConfigReader {
                 "quantization_config: quantised safetensors are not supported; use the plain "
                 "weights and --quantize");
         }
-        TRY(const std::string activation, root_.text_or("hidden_act", "silu"));
-        if (activation != "silu") return root_.child("hidden_act").error("\"silu\"");
+        const bool gelu = config_.traits->activation == Activation::gelu;
+        const char* key =
+            gelu && present(root_, "hidden_activation") ? "hidden_activation" : "hidden_act";
+        const std::string expected = gelu ? "gelu_pytorch_tanh" : "silu";
+        TRY(const std::string activation, root_.text_or(key, expected));
+        if (activation != expected) return root_.child(key).error(fmt::format("\"{}\"", expected));
+        TRY(const bool qk_norm, flag_or(root_, "use_qk_norm", false));
+        if (qk_norm) return root_.child("use_qk_norm").error("false");
         TRY(const bool mlp_bias, flag_or(root_, "mlp_bias", false));
         if (mlp_bias) return root_.child("mlp_bias").error("false");
-        if (present(root_, "partial_rotary_factor")) {
+        if (present(root_, "partial_rotary_factor") && family_.partial_rotary == 0) {
             TRY(const float part, positive_or(root_, "partial_rotary_factor", 1));
             if (part != 1.0F) return root_.child("partial_rotary_factor").error("1");
         }
         TRY(const bool bias, flag_or(root_, "attention_bias", false));
-        // attention_bias also adds a bias to the output projection.
-        if (bias) return root_.child("attention_bias").error("false");
+        if (bias && family_.bias == AttentionBias::with_output)
+            return root_.child("attention_bias").error("false");
+        config_.qkv_bias = bias || family_.bias == AttentionBias::always_qkv;
         return base::Ok{};
     }
 
@@ -123,13 +175,48 @@ class ConfigReader {
         TRY(config_.ffn, count(root_, family_.width_key, limits::kMaxFeedForward));
         TRY(config_.vocab, count(root_, "vocab_size", limits::kMaxVocabulary));
         TRY(context_, count_or(root_, "max_position_embeddings", limits::kMaxContext, 2048));
-        TRY(config_.tied_embeddings, flag_or(root_, "tie_word_embeddings", false));
-        TRY(const float epsilon, positive_or(root_, "rms_norm_eps", 1e-6));
+        const bool often_tied = config_.traits->tied_by_default;
+        TRY(config_.tied_embeddings, flag_or(root_, "tie_word_embeddings", often_tied));
+        const bool centred = config_.traits->norm == NormKind::layer;
+        TRY(const float epsilon,
+            positive_or(root_, centred ? "layer_norm_eps" : "rms_norm_eps", centred ? 1e-5 : 1e-6));
         set_count("block_count", config_.n_layers);
         set_count("embedding_length", config_.hidden);
         set_count("feed_forward_length", config_.ffn);
         set_count("vocab_size", config_.vocab);
-        set("attention.layer_norm_rms_epsilon", epsilon);
+        set(centred ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", epsilon);
+        return base::Ok{};
+    }
+
+    // Factors and soft caps, under the names of the families that have them.
+    base::Status read_scales() {
+        const DecoderTraits& traits = *config_.traits;
+        const auto copy = [&](bool there, const char* theirs, const char* ours) -> base::Status {
+            if (!there || !present(root_, theirs)) return base::Ok{};
+            TRY(const float value, positive_or(root_, theirs, 1));
+            set(ours, value);
+            return base::Ok{};
+        };
+        using enum DecoderTraits::LogitScale;
+        TRY_VOID(copy(traits.scales, "embedding_multiplier", "embedding_scale"));
+        TRY_VOID(copy(traits.scales, "residual_multiplier", "residual_scale"));
+        TRY_VOID(copy(traits.scales, "attention_multiplier", "attention.scale"));
+        TRY_VOID(copy(traits.logit_scale == divides, "logits_scaling", "logit_scale"));
+        TRY_VOID(copy(traits.logit_scale == multiplies, "logit_scale", "logit_scale"));
+        if (traits.logit_scale == multiplies && !present(root_, "logit_scale"))
+            set("logit_scale", 0.0625F);
+        TRY_VOID(copy(traits.attention_softcap >= 0, "attn_logit_softcapping",
+                      "attn_logit_softcapping"));
+        TRY_VOID(
+            copy(traits.logit_softcap >= 0, "final_logit_softcapping", "final_logit_softcapping"));
+        if (traits.layers_scaled_by_hidden == 0 || !present(root_, "query_pre_attn_scalar"))
+            return base::Ok{};
+        TRY(const float dims, positive_or(root_, "query_pre_attn_scalar", 1));
+        const bool by_hidden =
+            traits.layers_scaled_by_hidden == config_.n_layers &&
+            dims * static_cast<float>(config_.n_heads) == static_cast<float>(config_.hidden);
+        if (!by_hidden && dims != static_cast<float>(config_.head_dim))
+            set("attention.scale", 1.0F / std::sqrt(dims));
         return base::Ok{};
     }
 
@@ -152,13 +239,36 @@ class ConfigReader {
                             "the limit is {}",
                             width, limits::kMaxHeadsWidth));
         }
-        config_.qkv_bias = family_.qkv_bias;
-        config_.qk_norm = family_.qk_norm;
         set_count("attention.head_count", config_.n_heads);
         set_count("attention.head_count_kv", config_.n_kv_heads);
         set_count("attention.key_length", config_.head_dim);
         set_count("attention.value_length", config_.head_dim);
-        set_count("rope.dimension_count", config_.head_dim);
+        rope_dim_ = config_.head_dim;
+        if (family_.partial_rotary > 0) {
+            TRY(const float part,
+                positive_or(root_, "partial_rotary_factor", double{family_.partial_rotary}));
+            rope_dim_ = static_cast<std::int32_t>(static_cast<float>(config_.head_dim) * part);
+            if (rope_dim_ < 2 || rope_dim_ > config_.head_dim)
+                return root_.child("partial_rotary_factor").error("more than 0, at most 1");
+        }
+        set_count("rope.dimension_count", rope_dim_);
+        return read_rope_layers();
+    }
+
+    // Which layers rotate queries and keys: 1 means that one does.
+    base::Status read_rope_layers() {
+        if (config_.traits->no_rope_period == 0 || !present(root_, "no_rope_layers"))
+            return base::Ok{};
+        const JsonPlace layers = root_.child("no_rope_layers");
+        TRY(const std::size_t n, layers.array_size());
+        if (n != static_cast<std::size_t>(config_.n_layers))
+            return layers.error(fmt::format("{} numbers, one a layer", config_.n_layers));
+        std::vector<bool> rotates;
+        for (std::size_t i = 0; i < n; ++i) {
+            TRY(const std::int64_t one, layers.element(i).integer());
+            rotates.push_back(one != 0);
+        }
+        set("rope.layer_pattern", rotates);
         return base::Ok{};
     }
 
@@ -191,13 +301,31 @@ class ConfigReader {
     // Reads rope_theta and rope_scaling, or both in rope_parameters, as later versions write them.
     base::Status read_rope() {
         const bool together = present(root_, "rope_parameters");
-        const JsonPlace where = together ? root_.child("rope_parameters") : root_;
+        const JsonPlace all = together ? root_.child("rope_parameters") : root_;
+        TRY_VOID(all.expect_object());
+        // Those of layers with and without the window may be apart.
+        const bool apart = together && all.has("full_attention");
+        const JsonPlace where = apart ? all.child("full_attention") : all;
         TRY_VOID(where.expect_object());
         TRY(base_, positive_or(where, "rope_theta", 10000));
         set("rope.freq_base", base_);
+        TRY_VOID(read_windowed_rope(apart ? all : root_, apart));
         if (together) return read_scaling(where);
         if (!present(root_, "rope_scaling")) return base::Ok{};
         return read_scaling(root_.child("rope_scaling"));
+    }
+
+    // The base of the layers with a window, where they have one of their own.
+    base::Status read_windowed_rope(const JsonPlace& where, bool apart) {
+        const bool own = config_.traits->windowed_rope_base > 0;
+        if (apart && !own) return where.complaint("full_attention: not expected in this family");
+        const JsonPlace windowed =
+            apart && where.has("sliding_attention") ? where.child("sliding_attention") : where;
+        const char* key = apart ? "rope_theta" : "rope_local_base_freq";
+        if (!own || !present(windowed, key)) return base::Ok{};
+        TRY(const float base, positive_or(windowed, key, 10000));
+        set("rope.freq_base_swa", base);
+        return base::Ok{};
     }
 
     base::Status read_scaling(const JsonPlace& scaling) {
@@ -205,6 +333,8 @@ class ConfigReader {
         const char* type_key = present(scaling, "rope_type") ? "rope_type" : "type";
         TRY(const std::string type, scaling.text_or(type_key, "default"));
         if (type == "default") return base::Ok{};
+        if (config_.traits->longrope && (type == "longrope" || type == "su"))
+            return read_longrope(scaling);
         if (type != "linear" && type != "yarn" && type != "llama3") {
             return scaling.child(type_key).error("\"default\", \"linear\", \"yarn\" or \"llama3\"");
         }
@@ -220,7 +350,7 @@ class ConfigReader {
         if (type == "yarn") return read_yarn(scaling, factor, trained);
         Llama3RopeScaling llama3;
         llama3.rope_base = base_;
-        llama3.rope_dim = config_.head_dim;
+        llama3.rope_dim = rope_dim_;
         llama3.factor = factor;
         llama3.trained_context = trained;
         TRY(llama3.low_frequency_factor, positive_or(scaling, "low_freq_factor", 1));
@@ -228,7 +358,35 @@ class ConfigReader {
         if (llama3.high_frequency_factor <= llama3.low_frequency_factor) {
             return scaling.complaint("high_freq_factor: expected more than low_freq_factor");
         }
-        config_.rope_factors = llama3_rope_factors(llama3);
+        config_.rope_factors[kRopeFactors] = llama3_rope_factors(llama3);
+        return base::Ok{};
+    }
+
+    // Factors for contexts up to the trained one and for longer ones; cos and sin are stretched
+    // where there are longer ones.
+    base::Status read_longrope(const JsonPlace& scaling) {
+        const char* kTrained = "original_max_position_embeddings";
+        const JsonPlace where = present(scaling, kTrained) ? scaling : root_;
+        TRY(const std::int32_t trained, count(where, kTrained, kMaxCount));
+        const double factor = static_cast<double>(context_) / trained;
+        const double usual =
+            factor > 1 ? std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(trained)))
+                       : 1.0;
+        TRY(const float attention, positive_or(scaling, "attention_factor", usual));
+        for (const auto& [key, tensor] : {std::pair("long_factor", kLongRopeFactors),
+                                          std::pair("short_factor", kShortRopeFactors)}) {
+            TRY(const JsonPlace list, scaling.member(key));
+            TRY(const std::size_t n, list.array_size());
+            if (n != static_cast<std::size_t>(rope_dim_ / 2))
+                return list.error(fmt::format("{} numbers, one a frequency", rope_dim_ / 2));
+            std::vector<float>& factors = config_.rope_factors[tensor];
+            for (std::size_t i = 0; i < n; ++i) {
+                TRY(const double one, list.element(i).number());
+                factors.push_back(static_cast<float>(one));
+            }
+        }
+        set_count("rope.scaling.original_context_length", trained);
+        set("rope.scaling.attn_factor", attention);
         return base::Ok{};
     }
 
@@ -274,6 +432,10 @@ class ConfigReader {
                     return types.element(i).error("\"full_attention\" or \"sliding_attention\"");
                 }
             }
+        } else if (present(root_, "sliding_window_pattern")) {
+            TRY(const std::int32_t period,
+                count(root_, "sliding_window_pattern", limits::kMaxLayers));
+            set_count("attention.sliding_window_pattern", period);
         } else if (family_.window_is_opt_in) {
             // Layers from max_window_layers on have the window.
             TRY(const std::int64_t first, present(root_, "max_window_layers")
@@ -298,6 +460,7 @@ class ConfigReader {
     GgufBuilder& metadata_;
     HfConfig config_;
     std::int32_t context_ = 0;
+    std::int32_t rope_dim_ = 0;
     float base_ = 10000.0F;
 };
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -10,10 +12,24 @@
 
 namespace helix::model {
 
+struct DecoderTraits;
+
+// What a family calls the norms of a layer: of what attention and feed-forward read, and of what
+// they add.
+struct HfNormNames {
+    const char* attention = "input_layernorm";
+    const char* attention_output = "post_attention_layernorm";
+    const char* feed_forward = "post_attention_layernorm";
+    const char* feed_forward_output = "post_feedforward_layernorm";
+};
+
 // What a Hugging Face config.json says, in the terms of our architectures.
 struct HfConfig {
-    std::string architecture;  // "llama", "qwen2", "qwen3", "qwen3moe"
+    std::string architecture;               // "llama", "qwen2", "qwen3", "qwen3moe", ...
+    const DecoderTraits* traits = nullptr;  // its
+    HfNormNames norms = {};
     bool mixtral = false;      // names its experts' tensors in its own way
+    bool interleaves = false;  // our rope turns adjacent elements, theirs halves of a head
     std::int32_t n_layers = 0;
     std::int32_t hidden = 0;
     std::int32_t n_heads = 0;
@@ -23,9 +39,9 @@ struct HfConfig {
     std::int32_t vocab = 0;
     std::int32_t n_experts = 0;
     bool qkv_bias = false;
-    bool qk_norm = false;
     bool tied_embeddings = false;
-    std::vector<float> rope_factors;       // LLaMA 3.1's, as rope_freqs.weight; else empty
+    // Of the frequencies, as the tensors that GGUF files have of them, by name.
+    std::map<std::string, std::vector<float>, std::less<>> rope_factors;
     std::vector<std::int64_t> end_tokens;  // eos_token_id, one or several
     std::int64_t bos_token = -1;           // bos_token_id, -1 without one
 };

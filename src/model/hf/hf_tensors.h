@@ -19,9 +19,10 @@ struct HfTensor {
     // head, which rope turns together, lie side by side. 0 leaves the rows as they are.
     std::int32_t interleave_heads = 0;
     bool keep_float = false;  // f32 whatever the file has: vectors and routers
+    bool add_one = false;     // to every element, which keep_float makes f32
 };
 
-// All tensors of the model but rope_freqs.weight, in the order of a GGUF file.
+// All tensors of the model but rope factors, in the order of a GGUF file.
 std::vector<HfTensor> hf_tensors(const HfConfig& config);
 // Whether a tensor is one that some files have and everybody computes: "….rotary_emb.inv_freq", and
 // a head that is the embedding.

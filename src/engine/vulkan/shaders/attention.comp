@@ -9,6 +9,7 @@
 // the queries of a part; when values are added up it has some dimensions and the queries of a part. What it reads it
 // reads several steps ahead, since the memory is slow to answer.
 #include "attention_common.glsl"
+#include "caps.glsl"
 
 // As ops::KvType.
 const uint kF16 = 0;
@@ -34,6 +35,9 @@ layout(constant_id = 9) const uint kValuesAhead = 4;
 layout(constant_id = 10) const uint kUnpacks = 0;
 // 1: a page has a multiple of kValuesAhead positions.
 layout(constant_id = 11) const uint kWholePages = 0;
+
+// 1: scores are capped.
+layout(constant_id = 12) const uint kCaps = 0;
 
 const uint kElements = kType == kF32 ? 1 : kType == kQ8 ? 4 : 2;  // of a word
 // Of queries, what a lane has; some may not be used.
@@ -216,6 +220,7 @@ void find_scores(Place at, uint lane, out float scores[kMostScores]) {
             precise float scaled = scores[i * kScoreQueries + j];
             if (kType == kQ8) scaled = scaled * key_scale;
             scaled = scaled * params.scale;
+            if (kCaps != 0) scaled = capped(scaled, params.softcap);
             scores[i * kScoreQueries + j] = scaled;
         }
     }

@@ -56,6 +56,7 @@ layout(push_constant, std430) uniform Params {
     uint values;       // words before a page's values
     uint chunks;       // that partials have room for
     float scale;
+    float softcap;  // of scores, where attention.comp caps them
     Blocks blocks;  // of out_ as int8, where attention_combine.comp is to make them
 } params;
 

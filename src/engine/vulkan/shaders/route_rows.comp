@@ -9,6 +9,7 @@ layout(push_constant, scalar) uniform Push {
     Words chosen;
     Floats weights;
     uint rows, n_experts, n_used, normalise;
+    float factor;
 };
 
 bool is_taken(uint at, uint n, uint expert) {
@@ -64,6 +65,9 @@ void main() {
         uint count = normalise != 0u ? n_used : n_experts;
         for (uint n = 0u; n < count; ++n)
             sum = sum + scores.v[first + (normalise != 0u ? chosen.v[at + n] : n)];
-        for (uint n = 0u; n < n_used; ++n) weights.v[at + n] = div(scores.v[first + chosen.v[at + n]], sum);
+        for (uint n = 0u; n < n_used; ++n) {
+            precise float weight = div(scores.v[first + chosen.v[at + n]], sum) * factor;
+            weights.v[at + n] = weight;
+        }
     }
 }

@@ -16,10 +16,17 @@ layout(push_constant, scalar) uniform Push {
     Blocks blocks;
     uint count;
 };
+// 1: the gate is put through GELU; 0: through SiLU.
+layout(constant_id = 2) const uint kGelu = 0;
 shared uvec4 made[kLanes / 4u];
 
 float gated(float g, float u) {
     precise float minus = 0.0 - g;
+    if (kGelu != 0) {
+        precise float square = g * g;
+        precise float along = g * fma_exact(square, 0.044715, 1.0);
+        minus = along * -1.5957691;
+    }
     precise float below = 1.0 + exp_of(minus);
     precise float value = div(g, below) * u;
     return value;

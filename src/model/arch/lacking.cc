@@ -1,0 +1,41 @@
+#include "model/arch/architecture.h"
+
+namespace helix::model {
+namespace {
+
+struct Lacking {
+    std::string_view architecture;
+    std::string_view mechanisms;
+};
+constexpr Lacking kLacking[] = {
+    {"gemma4", "head sizes that differ by layer, shared KV, embeddings for each layer"},
+    {"glm4moe", "sigmoid routing with a bias, shared experts, dense first layers"},
+    {"minimax-m2", "sigmoid routing with a bias"},
+    {"gpt-oss", "attention sinks, biases of output and experts, a clamped activation"},
+    {"llama4", "chunked attention, a query temperature, shared experts"},
+    {"qwen3next", "recurrent layers (gated delta nets)"},
+    {"qwen35", "recurrent layers (gated delta nets)"},
+    {"qwen35moe", "recurrent layers (gated delta nets)"},
+    {"deepseek2", "latent attention, grouped routing"},
+    {"deepseek32", "latent attention, sparse attention by an indexer"},
+    {"glm-dsa", "latent attention, sparse attention by an indexer"},
+    {"mamba", "recurrent layers (Mamba)"},
+    {"mamba2", "recurrent layers (Mamba 2)"},
+    {"granitehybrid", "recurrent layers (Mamba 2)"},
+    {"nemotron_h", "recurrent layers (Mamba 2)"},
+    {"nemotron_h_moe", "recurrent layers (Mamba 2), sigmoid routing with a bias"},
+    {"bert", "attention in both directions, LayerNorm after the residuals, WordPiece"},
+    {"nomic-bert", "attention in both directions, LayerNorm after the residuals, WordPiece"},
+    {"jina-bert-v2", "attention in both directions, ALiBi, WordPiece"},
+};
+
+}  // namespace
+
+std::string_view lacking_mechanisms(std::string_view architecture) {
+    for (const Lacking& one : kLacking) {
+        if (one.architecture == architecture) return one.mechanisms;
+    }
+    return {};
+}
+
+}  // namespace helix::model

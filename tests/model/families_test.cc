@@ -1,0 +1,188 @@
+// What is read of the small models of families: each mechanism that an architecture has, and the
+// sizes that planning goes by.
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "model/gguf.h"
+#include "model/gguf_writer.h"
+#include "model/info.h"
+#include "model/model_config.h"
+#include "model/synth.h"
+#include "temporary_folder.h"
+
+namespace helix::model::families_test {
+namespace {
+
+using test_support::TemporaryFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Families : public ::testing::Test {
+  protected:
+    std::shared_ptr<const GgufFile> like(const std::string& name,
+                                         const std::string& quant = "f32") {
+        const std::string path = folder_.file(name + quant + ".gguf");
+        const base::Status made = synth_model({name, quant, 1, path, 1});
+        EXPECT_TRUE(made.ok()) << made.error().message;
+        return *GgufFile::open(path);
+    }
+    ModelConfig config_of(const std::string& name) {
+        const auto config = read_model_config(*like(name));
+        EXPECT_TRUE(config.ok()) << config.error().message;
+        return config.ok() ? *config : ModelConfig{};
+    }
+
+  private:
+    TemporaryFolder folder_;
+};
+
+TEST_F(Families, EachIsSmallAndCanBeRunInEveryKindOfWeights) {
+    for (const SynthShape& shape : synth_likes()) {
+        for (const char* quant : {"bf16", "q8_0", "q4_k"}) {
+            const auto file = like(shape.name, quant);
+            const ModelInfo info = collect_info(*file);
+            EXPECT_EQ(info.problem, "") << shape.name;
+            EXPECT_LT(info.file_bytes, 100 << 20) << shape.name;
+            std::int64_t layer_bytes = 0;
+            for (const TensorInfo& tensor : file->tensors()) {
+                if (layer_of_tensor(tensor.name) == 0)
+                    layer_bytes += static_cast<std::int64_t>(tensor.bytes);
+            }
+            EXPECT_EQ(info.spec.layer_bytes, layer_bytes) << shape.name;
+            EXPECT_EQ(info.spec.kv_bytes_per_token_layer, 4 * shape.n_kv_heads * shape.head_size())
+                << shape.name;
+        }
+    }
+}
+
+TEST_F(Families, SmolLm3HasLayersWithoutRope) {
+    const ModelConfig config = config_of("smollm3");
+    EXPECT_THAT(config.rope_layers, ElementsAre(true, true, true, false, true, true, true, false));
+    EXPECT_EQ(config.rope_pairs, RopePairs::adjacent);
+    EXPECT_THAT(describe_text(*like("smollm3")),
+                HasSubstr("32 of 32 dimensions, base 5000000, none in 2 layers"));
+}
+
+TEST_F(Families, Glm4HasFourNormsAPartOfRopeAndOneTensorOfGateAndUp) {
+    const auto file = like("glm4");
+    const ModelConfig config = *read_model_config(*file);
+    EXPECT_TRUE(config.input_norms && config.output_norms && config.fused_gate_up);
+    EXPECT_FALSE(config.fused_qkv || config.qkv_bias);
+    EXPECT_EQ(config.rope_dim, 16);
+    EXPECT_EQ(config.head_dim, 32);
+    EXPECT_EQ(file->find_tensor("blk.3.ffn_gate.weight"), nullptr);
+    EXPECT_EQ(file->find_tensor("blk.3.ffn_up.weight")->shape,
+              (std::vector<std::int64_t>{256, 2 * 768}));
+}
+
+TEST_F(Families, Olmo2NormsWhatBlocksAddAndNotWhatTheyRead) {
+    const auto file = like("olmo2");
+    const ModelConfig config = *read_model_config(*file);
+    EXPECT_FALSE(config.input_norms);
+    EXPECT_TRUE(config.output_norms);
+    EXPECT_EQ(config.qk_norm, QkNorm::projection);
+    EXPECT_EQ(file->find_tensor("blk.0.attn_norm.weight"), nullptr);
+    EXPECT_EQ(file->find_tensor("blk.0.attn_k_norm.weight")->rows(), 1);
+    EXPECT_EQ(file->find_tensor("blk.0.attn_k_norm.weight")->row_length(), 8 * 32);
+}
+
+TEST_F(Families, Phi4TakesTheLongFactorsOfItsContext) {
+    const auto file = like("phi4");
+    const ModelConfig config = *read_model_config(*file);
+    EXPECT_TRUE(config.fused_qkv && config.fused_gate_up);
+    EXPECT_EQ(config.rope_dim, 24);
+    EXPECT_EQ(config.rope_factors_tensor, kLongRopeFactors);
+    ASSERT_EQ(config.rope_factors.size(), 12U);
+    EXPECT_NEAR(config.rope_factors[3], 3.0F, 1.0F);
+    EXPECT_EQ(config.rope_magnitude, 1.1F);
+}
+
+TEST_F(Families, GraniteHasFourFactors) {
+    const ModelConfig config = config_of("granite");
+    EXPECT_EQ(config.embedding_scale, 12.0F);
+    EXPECT_EQ(config.residual_scale, 0.22F);
+    EXPECT_EQ(config.attention_scale, 0.03125F);
+    EXPECT_EQ(config.logit_scale, 2.0F);  // the file says by what logits are divided
+    EXPECT_THAT(describe_text(*like("granite")),
+                HasSubstr("embeddings 12, residuals 0.22, scores 0.03125, logits 2"));
+}
+
+TEST_F(Families, CommandRHasBlocksSideBySideAndRopeWithTheWindow) {
+    const auto file = like("command-r");
+    const ModelConfig config = *read_model_config(*file);
+    EXPECT_EQ(config.architecture, "cohere2");
+    EXPECT_EQ(config.norm, NormKind::layer);
+    EXPECT_TRUE(config.parallel_blocks);
+    EXPECT_EQ(config.logit_scale, 0.25F);
+    EXPECT_EQ(config.rope_layers, (std::vector<bool>{1, 1, 1, 0, 1, 1, 1, 0}));
+    EXPECT_EQ(config.window_of(3), 0);
+    EXPECT_EQ(config.window_of(4), 512);
+    EXPECT_EQ(file->find_tensor("blk.0.ffn_norm.weight"), nullptr);
+}
+
+TEST_F(Families, GemmasHaveGeluCapsAndWindows) {
+    const ModelConfig second = config_of("gemma2");
+    EXPECT_EQ(second.activation, Activation::gelu);
+    EXPECT_EQ(second.embedding_scale, 16.0F);
+    EXPECT_EQ(second.attention_softcap, 50.0F);
+    EXPECT_EQ(second.logit_softcap, 30.0F);
+    EXPECT_EQ(second.full_attention, (std::vector<bool>{0, 1, 0, 1, 0, 1, 0, 1}));
+    EXPECT_EQ(second.windowed_rope_base, 0.0F);
+    EXPECT_EQ(second.head_dim, 64);
+    const ModelConfig third = config_of("gemma3");
+    EXPECT_EQ(third.qk_norm, QkNorm::heads);
+    EXPECT_EQ(third.attention_softcap, 0.0F);
+    EXPECT_EQ(third.full_attention, (std::vector<bool>{0, 0, 0, 0, 0, 1, 0, 0}));
+    EXPECT_TRUE(third.has_windowed_rope(0));
+    EXPECT_FALSE(third.has_windowed_rope(5));
+    EXPECT_EQ(third.windowed_rope_base, 10000.0F);
+    EXPECT_EQ(third.rope_base, 1e6F);
+    EXPECT_EQ(third.rope_scale, 0.125F);
+}
+
+// The header of a model with one tensor more.
+std::shared_ptr<const GgufFile> with_tensor(const GgufFile& file, const std::string& architecture,
+                                            const std::string& name,
+                                            std::vector<std::int64_t> shape) {
+    GgufBuilder builder;
+    builder.set("general.architecture", architecture);
+    for (const char* key :
+         {"block_count", "embedding_length", "context_length", "feed_forward_length",
+          "attention.head_count", "attention.head_count_kv", "rope.dimension_count"}) {
+        const std::string whole = architecture + "." + key;
+        builder.set(whole, static_cast<std::uint32_t>(*file.get_int(whole)));
+    }
+    for (const TensorInfo& tensor : file.tensors())
+        builder.add_tensor(tensor.name, tensor.type, tensor.shape);
+    builder.add_tensor(name, TensorType::f32, std::move(shape));
+    return *GgufFile::from_header(builder.header(), "m.gguf");
+}
+
+TEST_F(Families, ATensorOfAnotherMechanismIsRefusedByName) {
+    const struct {
+        const char* like;
+        const char* architecture;
+        const char* tensor;
+        std::vector<std::int64_t> shape;
+    } cases[] = {{"command-r", "cohere2", "blk.0.attn_q_norm.weight", {32, 8}},
+                 {"granite", "granite", "blk.2.attn_output.bias", {256}},
+                 {"olmo2", "olmo2", "blk.1.ffn_norm.weight", {256}},
+                 {"glm4", "glm4", "rope_factors_long.weight", {8}}};
+    for (const auto& one : cases) {
+        const auto file = with_tensor(*like(one.like), one.architecture, one.tensor, one.shape);
+        const auto config = read_model_config(*file);
+        ASSERT_FALSE(config.ok()) << one.like;
+        EXPECT_THAT(config.error().message, HasSubstr(std::string("m.gguf: tensor ") + one.tensor +
+                                                      ": not part of a " + one.architecture));
+        EXPECT_THAT(describe_text(*file),
+                    HasSubstr(std::string("runs here         no: m.gguf: tensor ") + one.tensor));
+    }
+}
+
+}  // namespace
+}  // namespace helix::model::families_test
