@@ -20,6 +20,9 @@
 #define CONTRACTIONS "'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]"
 #define LINES \
     " ?[^" WS "\\p{L}\\p{N}]+[\\r\\n]*|[" WS "]*[\\r\\n]+|[" WS "]+(?![^" WS "])|[" WS "]+"
+// Letters that a word of o200k may begin with, capitals, and those that it may end with.
+#define CAPITALS "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define SMALL "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 
 namespace helix::text {
 namespace {
@@ -46,6 +49,12 @@ constexpr Row kRows[] = {
      false},
     {{"qwen2", "deepseek-r1-qwen"},
      {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|" LINES},
+     false,
+     false},
+    {{"gpt-4o", "llama4", "minimax-m2"},
+     {"[^\\r\\n\\p{L}\\p{N}]?" CAPITALS "*" SMALL "+(?:" CONTRACTIONS ")?|"
+      "[^\\r\\n\\p{L}\\p{N}]?" CAPITALS "+" SMALL "*(?:" CONTRACTIONS ")?|\\p{N}{1,3}|"
+      " ?[^" WS "\\p{L}\\p{N}]+[\\r\\n/]*|[" WS "]*[\\r\\n]+|[" WS "]+(?![^" WS "])|[" WS "]+"},
      false,
      false},
     {{"starcoder", "refact", "smollm", "codeshell"}, {"\\p{N}", WORDS}, false, false},

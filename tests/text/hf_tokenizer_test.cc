@@ -131,6 +131,13 @@ Json split(const char* regex) {
 
 constexpr const char* kLlama3 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// That of gpt-oss.
+constexpr const char* kO200k =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|)"
+    R"(\s+(?!\S)|\s+)";
 constexpr const char* kQwen2 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
@@ -165,6 +172,7 @@ TEST(HfTokenizer, ByteLevelVocabulariesGiveTheSameTokens) {
            {{{"type", "Digits"}, {"individual_digits", true}},
             {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}}}}},
         {"llama-bpe", split(kLlama3)},
+        {"gpt-4o", split(kO200k)},
         {"qwen2", split(kQwen2)}};
     for (const auto& [name, json] : std::span(pre).first(kSanitized ? 1 : std::size(pre))) {
         vocabulary.pre = name;
@@ -222,7 +230,7 @@ TEST(HfTokenizer, UnknownPatternsAreQuoted) {
     folder.tokenizer["pre_tokenizer"] = split("[a-z]+");
     const auto found = folder.open(10000);
     ASSERT_FALSE(found.ok());
-    EXPECT_NE(found.error().message.find("expected the pattern of llama3, qwen2 or gpt2"),
+    EXPECT_NE(found.error().message.find("expected the pattern of llama3, qwen2, gpt-4o or gpt2"),
               std::string::npos)
         << found.error().message;
     EXPECT_NE(found.error().message.find("[a-z]+"), std::string::npos) << found.error().message;

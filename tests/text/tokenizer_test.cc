@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "golden_vocabulary.h"
 #include "text/detokenizer.h"
+#include "text/pre_tokenizer.h"
 
 namespace helix::text::tokenizer_test {
 namespace {
@@ -76,6 +77,16 @@ TEST(Tokenizer, BosAndEosAreAddedWhereTheFileSaysSo) {
     EXPECT_FALSE(make_tokenizer(b)->adds_bos());
     b.pre = "llama-bpe";
     EXPECT_EQ(make_tokenizer(b)->encode("x").at(0), *b.bos);
+}
+
+TEST(Tokenizer, WordsOfO200kBeginWithCapitalsAndKeepContractions) {
+    for (const char* name : {"gpt-4o", "llama4", "minimax-m2"}) {
+        const auto pre = PreTokenizer::create(name);
+        ASSERT_TRUE(pre.ok()) << pre.error().message;
+        EXPECT_THAT(pre->split("HelloWorld don't ABCdef HTTP's 12345 a/b//\n x  y"),
+                    ElementsAre("Hello", "World", " don't", " ABCdef", " HTTP's", " ", "123", "45",
+                                " a", "/b", "//\n", " x", " ", " y"));
+    }
 }
 
 TEST(Tokenizer, SpacePrefixFollowsTheFile) {
