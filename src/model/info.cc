@@ -49,10 +49,14 @@ std::vector<TypeShare> type_shares(const GgufFile& file) {
     return shares;
 }
 
-// The parameters of experts that a token does not use.
+// The parameters of experts that a token does not use, and of layers that nobody loads.
 std::int64_t idle_parameters(const GgufFile& file, const ModelConfig& config) {
     std::int64_t idle = 0;
     for (const TensorInfo& tensor : file.tensors()) {
+        if (layer_of_tensor(tensor.name) >= config.n_layers) {
+            idle += tensor.row_length() * tensor.rows();
+            continue;
+        }
         if (tensor.shape.size() != 3) continue;
         idle += tensor.row_length() * tensor.rows() / config.n_experts *
                 (config.n_experts - config.n_experts_used);
@@ -121,6 +125,17 @@ std::string whole_attention_text(const ModelConfig& config) {
     return whole > 0 ? fmt::format(", all of them in {} layers", whole) : "";
 }
 
+// What a model with experts has besides them.
+std::string experts_text(const ModelConfig& config) {
+    std::string text;
+    if (config.shared_ffn > 0) text += fmt::format("; one more of width {}", config.shared_ffn);
+    if (config.n_dense_layers > 0) {
+        text += fmt::format("; none in the first {} layers, whose feed-forward is {} wide",
+                            config.n_dense_layers, config.dense_ffn);
+    }
+    return text;
+}
+
 // Factors and soft caps that are not one or none.
 std::string scales_text(const ModelConfig& config) {
     std::string text;
@@ -145,17 +160,18 @@ void add_config_lines(TextLines& out, const ModelInfo& info) {
                                         config.tied_embeddings ? " (the embedding's)" : ""));
     out.line("hidden size", fmt::format("{}, feed-forward {}", config.hidden, config.ffn));
     if (config.n_experts > 0) {
-        out.line("experts",
-                 fmt::format("{} of {} used by a token; {} of a layer's {}", config.n_experts_used,
-                             config.n_experts, human_bytes(spec.layer_expert_bytes),
-                             human_bytes(spec.layer_bytes)));
+        out.line("experts", fmt::format("{} of {} used by a token; {} of a layer's {}{}",
+                                        config.n_experts_used, config.n_experts,
+                                        human_bytes(spec.layer_expert_bytes),
+                                        human_bytes(spec.layer_bytes), experts_text(config)));
     }
     out.line("attention", fmt::format("{} heads of {}, {} KV heads", config.n_heads,
                                       config.head_dim, config.n_kv_heads) +
                               (config.sliding_window > 0
                                    ? fmt::format(", the last {} positions", config.sliding_window)
                                    : "") +
-                              whole_attention_text(config));
+                              whole_attention_text(config) +
+                              (config.attention_sinks ? ", with sinks" : ""));
     std::string rope = fmt::format("{} of {} dimensions, base {}", config.rope_dim, config.head_dim,
                                    config.rope_base);
     if (config.rope_scale != 1.0F) rope += fmt::format(", scaled by {}", config.rope_scale);
@@ -206,9 +222,14 @@ nlohmann::json config_json(const ModelConfig& config) {
             {"attention_softcap", config.attention_softcap},
             {"logit_softcap", config.logit_softcap},
             {"qkv_bias", config.qkv_bias},
+            {"attention_sinks", config.attention_sinks},
             {"qk_norm", config.qk_norm != QkNorm::none},
             {"experts", config.n_experts},
             {"experts_used", config.n_experts_used},
+            {"expert_weight_scale", config.expert_weight_scale},
+            {"shared_feed_forward", config.shared_ffn},
+            {"layers_without_experts", config.n_experts > 0 ? config.n_dense_layers : 0},
+            {"layers_left_out", config.n_skipped_layers},
             {"tied_embeddings", config.tied_embeddings}};
 }
 

@@ -20,8 +20,9 @@ namespace helix::model {
 namespace {
 
 constexpr const DecoderTraits* kArchitectures[] = {
-    &kLlama, &kQwen2,   &kQwen3,      &kQwen3Moe, &kSmolLm3, &kOlmo2,  &kGlm4,
-    &kPhi3,  &kGranite, &kGraniteMoe, &kCommandR, &kCohere2, &kGemma2, &kGemma3};
+    &kLlama,  &kQwen2,  &kQwen3,   &kQwen3Moe,   &kSmolLm3,  &kOlmo2,
+    &kGlm4,   &kPhi3,   &kGranite, &kGraniteMoe, &kCommandR, &kCohere2,
+    &kGemma2, &kGemma3, &kGlm4Moe, &kMiniMaxM2,  &kGptOss};
 
 base::Result<ModelConfig> read_hyperparameters(const GgufFile& file) {
     TRY(std::string name, file.get_string("general.architecture"));
@@ -75,10 +76,10 @@ std::vector<LayerSize> layer_sizes(const GgufFile& file, const ModelConfig& conf
         const auto bytes = static_cast<std::int64_t>(tensor.bytes);
         const std::int64_t elements = tensor.row_length() * tensor.rows();
         size.bytes += bytes;
-        if (tensor.shape.size() == 3) {
+        if (tensor.shape.size() == 3 && config.n_experts > 0) {
             size.expert_bytes += bytes;
             size.elements_used += elements / config.n_experts * config.n_experts_used;
-        } else if (tensor.shape.size() == 2) {
+        } else if (tensor.shape.size() == 2 && !tensor.name.ends_with(".bias")) {
             size.elements_used += elements;
         }
     }
@@ -125,7 +126,8 @@ base::Result<const TensorInfo*> expect_tensor(const GgufFile& file, std::string_
         return wrong(fmt::format("shape [{}], expected [{}]", fmt::join(tensor->shape, ", "),
                                  fmt::join(shape, ", ")));
     }
-    if (shape.size() == 1 && tensor->type != TensorType::f32) {
+    const bool floats = shape.size() == 1 || name.ends_with(".bias");
+    if (floats && tensor->type != TensorType::f32) {
         return wrong(fmt::format("type {}, expected f32", tensor_type_info(tensor->type)->name));
     }
     return tensor;

@@ -32,6 +32,14 @@ enum class NormKind { rms, layer };
 enum class Activation {
     silu,
     gelu,  // as approximated by tanh
+    // SiLU of 1.702 times what is at most 7, and the other factor is within [-7, 7], and one more.
+    clamped_silu,
+};
+
+// What of an expert's score counts for its weight.
+enum class Gating {
+    softmax,  // its exponential
+    sigmoid,
 };
 
 // What is normed of queries and keys before rope.
@@ -75,11 +83,15 @@ struct ModelConfig {
     float rope_magnitude = 1.0F;    // multiplies cos and sin (YaRN)
     bool tied_embeddings = false;   // no output.weight: the head is token_embd.weight
     bool qkv_bias = false;          // added to queries, keys and values before rope
+    bool output_bias = false;       // added to what attention adds to the residuals
+    bool attention_sinks = false;   // each head has one more score, of no position
     QkNorm qk_norm = QkNorm::none;  // an RMS norm
     bool input_norms = true;        // of what attention and feed-forward read
     bool output_norms = false;      // of what they add to the residuals
     bool fused_qkv = false;         // one tensor has the rows of queries, keys and values
     bool fused_gate_up = false;     // one tensor has the rows of gate and up
+    // The tensor of the norm of what the feed-forward reads, after "blk.N.".
+    std::string feed_forward_norm = "ffn_norm.weight";
     // [n_layers]: layers whose queries and keys are rotated; empty = all.
     std::vector<bool> rope_layers;
     // Above 0: layers with the window rotate with this base and without scaling, and rope_base,
@@ -105,8 +117,19 @@ struct ModelConfig {
     // Mixture of experts: a row's feed-forward is the weighted sum of n_experts_used of n_experts.
     std::int32_t n_experts = 0;  // 0 = one dense feed-forward
     std::int32_t n_experts_used = 0;
-    // The weights (softmax over all experts) are divided by the sum of those used.
-    bool normalise_expert_weights = true;
+    Gating gating = Gating::softmax;       // over all experts, where it is a softmax
+    bool normalise_expert_weights = true;  // divided by the sum of those used
+    float expert_weight_scale = 1.0F;      // a factor of the weights
+    // A tensor has a number for each expert that is added to its weight where the best are chosen,
+    // and nowhere else.
+    bool selection_bias = false;
+    bool expert_biases = false;   // of the router and of each matrix of an expert
+    std::int32_t shared_ffn = 0;  // width of an expert that every row visits; 0: there is none
+    // The first layers have one feed-forward of width dense_ffn in the place of experts.
+    std::int32_t n_dense_layers = 0;
+    std::int32_t dense_ffn = 0;
+    // Layers behind the last that predict more tokens at once; nobody loads them.
+    std::int32_t n_skipped_layers = 0;
     // How the hidden states of a text become its embedding, by "pooling_type"; the mean where the
     // file says nothing. None: the file says that texts have none, or one that we do not compute.
     spec::Pooling pooling = spec::Pooling::mean;
@@ -121,6 +144,9 @@ struct ModelConfig {
     bool rotates(std::int32_t layer) const {
         return rope_layers.empty() || rope_layers[static_cast<std::size_t>(layer)];
     }
+    bool has_experts(std::int32_t layer) const { return n_experts > 0 && layer >= n_dense_layers; }
+    // Of the feed-forward of a layer without experts.
+    std::int32_t dense_width() const { return n_experts > 0 ? dense_ffn : ffn; }
     bool has_windowed_rope(std::int32_t layer) const {
         return windowed_rope_base > 0 && window_of(layer) > 0;
     }

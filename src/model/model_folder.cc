@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <numeric>
 #include <set>
 #include <thread>
 
@@ -14,6 +16,7 @@
 #include "model/hf/hf_tokenizer.h"
 #include "model/limits.h"
 #include "model/model_config.h"
+#include "model/quant/mxfp4.h"
 #include "spec/json_place.h"
 #include "spec/text_file.h"
 
@@ -36,14 +39,16 @@ std::int64_t source_row(std::int64_t row, std::int64_t head_rows) {
     return row - in_head + in_head / 2 + (in_head % 2) * (head_rows / 2);
 }
 
-// Rows of one source matrix, converted and in their new order.
+// Rows of one source tensor, converted and in their new order.
 struct RowMaker {
     TensorType from, to;
     std::span<const std::byte> data;
     std::int64_t rows;
     std::int64_t cols;
     std::int64_t head_rows;  // 0: the order stays
-    float added;             // to every element
+    // Of every source_rows rows of the source these matrix_rows are ours.
+    std::int64_t source_rows, matrix_rows, first_row, row_step;
+    float added;  // to every element
     std::byte* out;
 
     std::size_t bytes_of_row(TensorType type) const {
@@ -56,7 +61,9 @@ struct RowMaker {
         const std::size_t in_bytes = bytes_of_row(from);
         const std::size_t out_bytes = bytes_of_row(to);
         for (std::int64_t row = begin; row < end; ++row) {
-            const std::int64_t source = head_rows > 0 ? source_row(row, head_rows) : row;
+            const std::int64_t chosen =
+                row / matrix_rows * source_rows + first_row + row % matrix_rows * row_step;
+            const std::int64_t source = head_rows > 0 ? source_row(row, head_rows) : chosen;
             const auto in = data.subspan(size_of(source) * in_bytes, in_bytes);
             std::byte* to_row = out + size_of(row) * out_bytes;
             if (from == to && added == 0) {
@@ -187,6 +194,7 @@ base::Status ModelFolder::check_spare(const HfConfig& config) const {
     std::set<std::string, std::less<>> wanted;
     for (HfTensor& tensor : hf_tensors(config)) {
         for (std::string& source : tensor.sources) wanted.insert(std::move(source));
+        if (!tensor.scales.empty()) wanted.insert(std::move(tensor.scales));
     }
     for (const auto& [name, source] : sources_) {
         if (wanted.contains(name) || is_spare_hf_tensor(config, name)) continue;
@@ -197,22 +205,35 @@ base::Status ModelFolder::check_spare(const HfConfig& config) const {
     return base::Ok{};
 }
 
+base::Result<ModelFolder::Source> ModelFolder::find_source(const std::string& path,
+                                                           const std::string& name,
+                                                           const std::vector<std::int64_t>& shape,
+                                                           bool bytes) const {
+    const auto found = sources_.find(name);
+    if (found == sources_.end())
+        return base::invalid(fmt::format("{}: tensor {}: missing", path, name));
+    const Source& source = found->second;
+    const auto wrong = [&](const std::string& text) {
+        return base::invalid(fmt::format("{}: tensor {}: {}", source.file->label(), name, text));
+    };
+    if (source.tensor->of_bytes != bytes) {
+        return wrong(bytes ? "expected the dtype U8"
+                           : "dtype U8 is not supported, expected F32, F16 or BF16");
+    }
+    if (source.tensor->shape != shape) {
+        return wrong(fmt::format("shape [{}], expected [{}] by config.json",
+                                 fmt::join(source.tensor->shape, ", "), fmt::join(shape, ", ")));
+    }
+    return source;
+}
+
 base::Status ModelFolder::find_tensors(const std::string& path, const HfConfig& config,
                                        std::optional<TensorType> quantize) {
     for (HfTensor& plan : hf_tensors(config)) {
+        const bool packed = !plan.scales.empty();
         Tensor tensor;
         for (const std::string& name : plan.sources) {
-            const auto found = sources_.find(name);
-            if (found == sources_.end()) {
-                return base::invalid(fmt::format("{}: tensor {}: missing", path, name));
-            }
-            const Source& source = found->second;
-            if (source.tensor->shape != plan.source_shape) {
-                return base::invalid(
-                    fmt::format("{}: tensor {}: shape [{}], expected [{}] by config.json",
-                                source.file->label(), name, fmt::join(source.tensor->shape, ", "),
-                                fmt::join(plan.source_shape, ", ")));
-            }
+            TRY(const Source source, find_source(path, name, plan.source_shape, packed));
             if (!tensor.sources.empty() &&
                 source.tensor->type != tensor.sources.front().tensor->type) {
                 return base::invalid(fmt::format("{}: tensor {}: another dtype than {}",
@@ -220,7 +241,13 @@ base::Status ModelFolder::find_tensors(const std::string& path, const HfConfig& 
             }
             tensor.sources.push_back(source);
         }
+        if (packed) {
+            std::vector<std::int64_t> of_scales = plan.source_shape;
+            of_scales.pop_back();
+            TRY(tensor.scales, find_source(path, plan.scales, of_scales, true));
+        }
         tensor.type = plan.keep_float ? TensorType::f32
+                      : packed        ? TensorType::mxfp4
                                       : quantize.value_or(tensor.sources.front().tensor->type);
         const TensorTypeInfo& type = *tensor_type_info(tensor.type);
         if (plan.shape.front() % type.block_size != 0) {
@@ -237,8 +264,43 @@ base::Status ModelFolder::find_tensors(const std::string& path, const HfConfig& 
 
 // Whether the source's own bytes are the tensor.
 bool ModelFolder::is_as_it_is(const Tensor& tensor) {
-    return tensor.sources.size() == 1 && tensor.plan.interleave_heads == 0 &&
-           !tensor.plan.add_one && tensor.sources.front().tensor->type == tensor.type;
+    const HfTensor& plan = tensor.plan;
+    const bool all_rows =
+        std::accumulate(plan.source_shape.begin(), plan.source_shape.end(), std::int64_t{1},
+                        std::multiplies<>()) ==
+        std::accumulate(plan.shape.begin(), plan.shape.end(), std::int64_t{1}, std::multiplies<>());
+    return plan.scales.empty() && tensor.sources.size() == 1 && all_rows &&
+           plan.interleave_heads == 0 && !plan.add_one &&
+           tensor.sources.front().tensor->type == tensor.type;
+}
+
+// The blocks of our rows. In ours a byte has elements i and i + 16, in theirs 2i and 2i + 1.
+base::Result<std::vector<std::byte>> ModelFolder::make_mxfp4(const Tensor& tensor) {
+    const HfTensor& plan = tensor.plan;
+    const Source& source = tensor.sources.front();
+    TRY(const std::vector<std::byte> packed, source.file->read(*source.tensor));
+    TRY(const std::vector<std::byte> scales, tensor.scales.file->read(*tensor.scales.tensor));
+    const std::int64_t blocks = plan.source_shape[2];  // of a row
+    const std::int64_t rows = plan.shape[1] * plan.shape[2];
+    const std::size_t bytes = sizeof(quant::BlockMxfp4);
+    TRY(auto made, base::make_bytes(size_of(rows * blocks) * bytes, "tensor " + plan.name));
+    const auto element = [&](std::int64_t block, std::size_t i) {
+        const auto two = std::to_integer<unsigned>(packed[size_of(block) * 16 + i / 2]);
+        return i % 2 == 0 ? two & 15U : two >> 4U;
+    };
+    for (std::int64_t row = 0; row < rows; ++row) {
+        const std::int64_t from = row / plan.shape[1] * plan.source_shape[1] + plan.first_row +
+                                  row % plan.shape[1] * plan.row_step;
+        for (std::int64_t b = 0; b < blocks; ++b) {
+            std::byte* to = made.data() + size_of(row * blocks + b) * bytes;
+            to[0] = scales[size_of(from * blocks + b)];
+            for (std::size_t i = 0; i < 16; ++i) {
+                to[1 + i] = static_cast<std::byte>(element(from * blocks + b, i) |
+                                                   element(from * blocks + b, i + 16) << 4U);
+            }
+        }
+    }
+    return made;
 }
 
 base::Result<std::vector<std::byte>> ModelFolder::make(const Tensor& tensor) {
@@ -246,9 +308,19 @@ base::Result<std::vector<std::byte>> ModelFolder::make(const Tensor& tensor) {
         const Source& source = tensor.sources.front();
         return source.file->read(*source.tensor);
     }
+    if (!tensor.plan.scales.empty()) return make_mxfp4(tensor);
     const HfTensor& plan = tensor.plan;
-    const std::int64_t cols = plan.shape.front();
-    const std::int64_t rows = plan.source_shape.size() > 1 ? plan.source_shape.front() : 1;
+    const std::int64_t cols = plan.of_elements ? 1 : plan.shape.front();
+    std::int64_t all_rows = plan.of_elements ? plan.shape.front() : 1;  // of our tensor
+    for (std::size_t i = 1; i < plan.shape.size(); ++i) all_rows *= plan.shape[i];
+    const std::int64_t rows = all_rows / std::ssize(tensor.sources);
+    const std::size_t dims = plan.source_shape.size();
+    std::int64_t matrix_rows = plan.shape.size() > 1 ? plan.shape[1] : 1;
+    std::int64_t source_rows = dims > 1 ? plan.source_shape[dims - 2] : 1;
+    if (plan.of_elements) {
+        matrix_rows = plan.shape.front();
+        source_rows = plan.source_shape.back();
+    }
     const std::int64_t head_rows = plan.interleave_heads > 0 ? rows / plan.interleave_heads : 0;
     const TensorTypeInfo& type = *tensor_type_info(tensor.type);
     const std::size_t each = size_of(rows * (cols / type.block_size) * type.block_bytes);
@@ -262,6 +334,10 @@ base::Result<std::vector<std::byte>> ModelFolder::make(const Tensor& tensor) {
                              rows,
                              cols,
                              head_rows,
+                             source_rows,
+                             matrix_rows,
+                             plan.first_row,
+                             plan.row_step,
                              plan.add_one ? 1.0F : 0.0F,
                              bytes.data() + i * each};
         maker.make_all();

@@ -46,6 +46,7 @@ class ModelFolder final : public WeightSource {
         HfTensor plan;
         TensorType type = TensorType::f32;
         std::vector<Source> sources;
+        Source scales;  // of MXFP4
     };
 
     ModelFolder() = default;
@@ -55,6 +56,10 @@ class ModelFolder final : public WeightSource {
     base::Status find_tensors(const std::string& path, const HfConfig& config,
                               std::optional<TensorType> quantize);
     base::Status check_spare(const HfConfig& config) const;
+    // The tensor of this name, which must have this shape and, for `bytes`, the dtype U8.
+    base::Result<Source> find_source(const std::string& path, const std::string& name,
+                                     const std::vector<std::int64_t>& shape, bool bytes) const;
+    static base::Result<std::vector<std::byte>> make_mxfp4(const Tensor& tensor);
     static bool is_as_it_is(const Tensor& tensor);
     static base::Result<std::vector<std::byte>> make(const Tensor& tensor);
     base::Result<const Tensor*> find(std::string_view name) const;

@@ -78,6 +78,11 @@ bool has_bias(const SynthShape& shape) {
     return presence == Presence::always || (presence == Presence::optional && shape.qkv_bias);
 }
 
+bool has_qk_norm(const SynthShape& shape) {
+    const DecoderTraits& traits = traits_of(shape);
+    return traits.qk_norm != QkNorm::none && (shape.qk_norm || !traits.qk_norm_optional);
+}
+
 struct SynthTensor {
     std::string name;
     std::vector<std::int64_t> shape;
@@ -139,7 +144,9 @@ class SynthTensors {
             add("attn_k.bias", {kv}, 0, 0.5F);
             add("attn_v.bias", {kv}, 0, 0.5F);
         }
-        if (traits_.qk_norm != QkNorm::none) {
+        if (traits_.output_bias) add("attn_output.bias", {hidden_}, 0, 0.1F);
+        if (traits_.attention_sinks) add("attn_sinks.weight", {shape_.n_heads}, 0.5F, 1.0F);
+        if (has_qk_norm(shape_)) {
             const bool whole = traits_.qk_norm == QkNorm::projection;
             add("attn_q_norm.weight", {whole ? q : head}, 1, 0.1F);
             add("attn_k_norm.weight", {whole ? kv : head}, 1, 0.1F);
@@ -148,18 +155,33 @@ class SynthTensors {
         add_output_norm("post_attention_norm.weight");
     }
 
-    void add_feed_forward() {
+    void add_experts() {
         const std::int64_t ffn = shape_.ffn;
         const std::int64_t experts = shape_.n_experts;
-        if (traits_.input_norms && !traits_.parallel_blocks)
-            add("ffn_norm.weight", {hidden_}, 1, 0.1F);
-        if (experts > 0) {
-            add("ffn_gate_inp.weight", {hidden_, experts}, 0, 2.0F * keeping(hidden_));
-            add("ffn_gate_exps.weight", {hidden_, ffn, experts}, 0, keeping(hidden_));
-            add("ffn_up_exps.weight", {hidden_, ffn, experts}, 0, keeping(hidden_));
-            add("ffn_down_exps.weight", {ffn, hidden_, experts}, 0, keeping(ffn) * added_);
-            return;
+        const std::int64_t shared = shape_.shared_ffn;
+        add("ffn_gate_inp.weight", {hidden_, experts}, 0, 2.0F * keeping(hidden_));
+        if (shape_.selection_bias) add("exp_probs_b.bias", {experts}, 0, 0.1F);
+        add("ffn_gate_exps.weight", {hidden_, ffn, experts}, 0, keeping(hidden_));
+        add("ffn_up_exps.weight", {hidden_, ffn, experts}, 0, keeping(hidden_));
+        add("ffn_down_exps.weight", {ffn, hidden_, experts}, 0, keeping(ffn) * added_);
+        if (traits_.expert_biases) {
+            add("ffn_gate_inp.bias", {experts}, 0, 0.5F);
+            add("ffn_gate_exps.bias", {ffn, experts}, 0, 0.3F);
+            add("ffn_up_exps.bias", {ffn, experts}, 0, 0.3F);
+            add("ffn_down_exps.bias", {hidden_, experts}, 0, 0.3F * added_);
         }
+        if (shared == 0) return;
+        add("ffn_gate_shexp.weight", {hidden_, shared}, 0, keeping(hidden_));
+        add("ffn_up_shexp.weight", {hidden_, shared}, 0, keeping(hidden_));
+        add("ffn_down_shexp.weight", {shared, hidden_}, 0, keeping(shared) * added_);
+    }
+
+    void add_feed_forward() {
+        const bool has_experts = shape_.n_experts > 0 && layer_ >= shape_.n_dense_layers;
+        const std::int64_t ffn = shape_.n_experts > 0 ? shape_.dense_ffn : shape_.ffn;
+        if (traits_.input_norms && !traits_.parallel_blocks)
+            add(std::string(traits_.feed_forward_norm).c_str(), {hidden_}, 1, 0.1F);
+        if (has_experts) return add_experts();
         if (!traits_.fused_gate_up) add("ffn_gate.weight", {hidden_, ffn}, 0, keeping(hidden_));
         add("ffn_up.weight", {hidden_, traits_.fused_gate_up ? 2 * ffn : ffn}, 0, keeping(hidden_));
         add("ffn_down.weight", {ffn, hidden_}, 0, keeping(ffn) * added_);
@@ -196,6 +218,24 @@ void set_scales(GgufBuilder& builder, const SynthShape& shape) {
     set(traits.logit_softcap >= 0, "final_logit_softcapping", shape.logit_softcap);
 }
 
+void set_experts(GgufBuilder& builder, const SynthShape& shape) {
+    const auto set = [&](const char* rest, std::int32_t value) {
+        builder.set(metadata_key(traits_of(shape), rest), static_cast<std::uint32_t>(value));
+    };
+    const bool sigmoid = traits_of(shape).gating == Gating::sigmoid;
+    set("expert_count", shape.n_experts);
+    set("expert_used_count", shape.n_experts_used);
+    set("expert_feed_forward_length", shape.ffn);
+    if (shape.n_dense_layers > 0) set("leading_dense_block_count", shape.n_dense_layers);
+    if (shape.shared_ffn > 0) set("expert_shared_feed_forward_length", shape.shared_ffn);
+    if (shape.n_skipped_layers > 0) set("nextn_predict_layers", shape.n_skipped_layers);
+    if (sigmoid) set("expert_gating_func", 2);
+    if (shape.expert_weight_scale != 1.0F) {
+        builder.set(metadata_key(traits_of(shape), "expert_weights_scale"),
+                    shape.expert_weight_scale);
+    }
+}
+
 void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quant,
                   std::uint64_t seed) {
     const auto count = [](std::int32_t value) { return static_cast<std::uint32_t>(value); };
@@ -209,8 +249,9 @@ void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quan
     builder.set(key("vocab_size"), count(shape.vocab));
     builder.set(key("context_length"), count(shape.context_length));
     builder.set(key("embedding_length"), count(shape.hidden));
-    builder.set(key("block_count"), count(shape.n_layers));
-    builder.set(key("feed_forward_length"), count(shape.ffn));
+    builder.set(key("block_count"), count(shape.n_layers + shape.n_skipped_layers));
+    builder.set(key("feed_forward_length"),
+                count(shape.n_dense_layers > 0 ? shape.dense_ffn : shape.ffn));
     builder.set(key("rope.dimension_count"), count(shape.rope_size()));
     builder.set(key("rope.freq_base"), shape.rope_base);
     builder.set(key("attention.head_count"), count(shape.n_heads));
@@ -230,11 +271,7 @@ void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quan
                         count(shape.full_attention_period));
         }
     }
-    if (shape.n_experts > 0) {
-        builder.set(key("expert_count"), count(shape.n_experts));
-        builder.set(key("expert_used_count"), count(shape.n_experts_used));
-        builder.set(key("expert_feed_forward_length"), count(shape.ffn));
-    }
+    if (shape.n_experts > 0) set_experts(builder, shape);
     if (shape.reranks) {
         builder.set(key("pooling_type"), static_cast<std::uint32_t>(spec::Pooling::rank));
         builder.set(key("classifier.output_labels"), std::vector<std::string>{"yes", "no"});
@@ -325,6 +362,13 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
         return wrong(fmt::format("{} of {} experts do not fit architecture {}",
                                  shape.n_experts_used, shape.n_experts, shape.architecture));
     }
+    const bool mixes = shape.n_dense_layers > 0 || shape.shared_ffn > 0 || shape.selection_bias ||
+                       shape.n_skipped_layers > 0;
+    if ((mixes && shape.n_experts == 0) || shape.n_dense_layers >= shape.n_layers ||
+        (shape.n_dense_layers > 0 && shape.dense_ffn < 1) ||
+        (shape.selection_bias && traits->gating != Gating::sigmoid)) {
+        return wrong("dense layers, a shared expert or a bias where there are no such experts");
+    }
     const std::string& scaling = shape.rope_scaling.type;
     const bool known_scaling = scaling.empty() || scaling == "linear" || scaling == "yarn" ||
                                scaling == (traits->longrope ? "longrope" : "llama3");
@@ -349,7 +393,8 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
         return wrong(fmt::format("a vocabulary of {}, expected at least {}", shape.vocab,
                                  kMinSynthVocabulary));
     }
-    for (const std::int32_t row : {shape.hidden, shape.ffn, shape.head_size() * shape.n_heads}) {
+    for (const std::int32_t row : {shape.hidden, shape.ffn, shape.dense_ffn, shape.shared_ffn,
+                                   shape.head_size() * shape.n_heads}) {
         if (row % type.block_size == 0) continue;
         return wrong(
             fmt::format("rows of {} elements, {} needs a multiple of {}; the shape \"small\" has "
@@ -457,6 +502,40 @@ const std::vector<SynthShape>& synth_likes() {
         gemma3.rope_base = 1e6F;
         gemma3.sliding_window = 512;
         gemma3.rope_scaling = {"linear", 8.0F, 1024};
+        const auto add_experts = [&](const char* name, const char* architecture) -> SynthShape& {
+            SynthShape& shape = add(name, architecture);
+            shape.n_layers = 4;
+            shape.ffn = 256;
+            shape.n_experts = 8;
+            shape.n_experts_used = 2;
+            return shape;
+        };
+        SynthShape& granitemoe = add_experts("granitemoe", "granitemoe");
+        granitemoe.tied_embeddings = true;
+        granitemoe.shared_ffn = 512;
+        granitemoe.embedding_scale = 12.0F;
+        granitemoe.residual_scale = 0.22F;
+        granitemoe.attention_scale = 0.03125F;
+        granitemoe.logit_scale = 0.5F;
+        SynthShape& glm4moe = add_experts("glm4moe", "glm4moe");
+        glm4moe.rope_base = 1e6F;
+        glm4moe.rope_dim = 16;
+        glm4moe.qkv_bias = true;
+        glm4moe.n_dense_layers = 1;
+        glm4moe.dense_ffn = 768;
+        glm4moe.shared_ffn = 256;
+        glm4moe.selection_bias = true;
+        glm4moe.expert_weight_scale = 2.5F;
+        glm4moe.n_skipped_layers = 1;
+        SynthShape& minimax = add_experts("minimax-m2", "minimax-m2");
+        minimax.rope_base = 5e6F;
+        minimax.rope_dim = 16;
+        minimax.selection_bias = true;
+        SynthShape& gpt_oss = add_experts("gpt-oss", "gpt-oss");
+        gpt_oss.rope_base = 150000.0F;
+        gpt_oss.head_dim = 64;
+        gpt_oss.sliding_window = 128;
+        gpt_oss.rope_scaling = {"yarn", 32.0F, 128};
         return all;
     }();
     return likes;
@@ -473,7 +552,8 @@ base::Status synth_model(const SynthShape& shape, TensorType quant, const SynthO
         // A router is not quantised, as converters leave it too, so that its choice does not depend
         // on rounding.
         const bool router = tensor.name.ends_with("ffn_gate_inp.weight");
-        const TensorType type = tensor.shape.size() == 1 || router ? TensorType::f32 : quant;
+        const bool floats = tensor.shape.size() == 1 || tensor.name.ends_with(".bias");
+        const TensorType type = floats || router ? TensorType::f32 : quant;
         builder.add_tensor(tensor.name, type, tensor.shape);
         total += builder.tensors().back().bytes;
     }

@@ -52,6 +52,16 @@ struct SynthShape {
     float logit_scale = 1.0F;
     float attention_softcap = 0.0F;
     float logit_softcap = 0.0F;
+    bool qk_norm = true;  // where the architecture leaves it open
+    // Of a model with experts: first layers without, of width dense_ffn; the width of an expert
+    // that every row visits, 0 for none; whether the choice of experts has a bias; a factor.
+    std::int32_t n_dense_layers = 0;
+    std::int32_t dense_ffn = 0;
+    std::int32_t shared_ffn = 0;
+    bool selection_bias = false;
+    float expert_weight_scale = 1.0F;
+    // Layers behind the last that only predict; they are counted in the file, without tensors.
+    std::int32_t n_skipped_layers = 0;
 
     std::int32_t head_size() const { return head_dim > 0 ? head_dim : hidden / n_heads; }
     std::int32_t rope_size() const { return rope_dim > 0 ? rope_dim : head_size(); }

@@ -6,7 +6,8 @@ namespace helix::spec {
 namespace {
 
 // {name, layers, hidden, heads, KV heads, head, feed-forward, vocabulary, context, tied, bias,
-// norm, experts, experts used}
+// norm, experts, experts used, layer norms, whole norm, dense layers, their feed-forward, shared
+// feed-forward, a bias of experts, gpt-oss's biases and sinks}
 const ModelShape kModels[] = {
     {"llama1-7b", 32, 4096, 32, 32, 128, 11008, 32000, 2048},
     {"llama1-13b", 40, 5120, 40, 40, 128, 13824, 32000, 2048},
@@ -50,6 +51,16 @@ const ModelShape kModels[] = {
     {"qwen3-235b-a22b", 94, 4096, 64, 4, 128, 1536, 151936, 40960, false, false, true, 128, 8},
     {"mixtral-8x7b", 32, 4096, 32, 8, 128, 14336, 32000, 32768, false, false, false, 8, 2},
     {"mixtral-8x22b", 56, 6144, 48, 8, 128, 16384, 32768, 65536, false, false, false, 8, 2},
+    {"glm-4.5-air", 46,    4096, 96, 8, 128,   1408, 151552, 131072, false,
+     true,          false, 128,  8,  2, false, 1,    10944,  1408,   true},
+    {"glm-4.6", 92,   5120, 96, 8, 128,   1536, 151552, 202752, false,
+     true,      true, 160,  8,  2, false, 3,    12288,  1536,   true},
+    {"minimax-m2", 62,    3072, 48, 8, 128,  1536, 200064, 196608, false,
+     false,        false, 256,  8,  2, true, 0,    0,      0,      true},
+    {"gpt-oss-20b", 24, 2880, 64, 8,     64, 2880, 201088, 131072, false, true,
+     false,         32, 4,    2,  false, 0,  0,    0,      false,  true},
+    {"gpt-oss-120b", 36,  2880, 64, 8,     64, 2880, 201088, 131072, false, true,
+     false,          128, 4,    2,  false, 0,  0,    0,      false,  true},
 };
 
 }  // namespace

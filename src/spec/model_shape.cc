@@ -48,28 +48,44 @@ std::int64_t layer_vector_elements(const ModelShape& shape) {
     if (shape.whole_qk_norm)
         elements += std::int64_t{shape.n_heads + shape.n_kv_heads} * shape.head_dim;
     if (shape.qk_norm) elements += std::int64_t{2} * shape.head_dim;
+    if (shape.biases_and_sinks) {
+        elements += shape.hidden + shape.n_heads + shape.n_experts +
+                    std::int64_t{shape.n_experts} * (2 * std::int64_t{shape.ffn} + shape.hidden);
+    }
     return elements;
 }
 
-std::int64_t feed_forward_elements(const ModelShape& shape) {
-    return std::int64_t{3} * shape.hidden * shape.ffn;
+std::int64_t feed_forward_elements(const ModelShape& shape, std::int32_t width) {
+    return std::int64_t{3} * shape.hidden * width;
+}
+
+std::int64_t attention_elements(const ModelShape& shape) {
+    const std::int64_t queries = std::int64_t{shape.n_heads} * shape.head_dim;
+    const std::int64_t keys = std::int64_t{shape.n_kv_heads} * shape.head_dim;
+    return shape.hidden * (2 * queries + 2 * keys);
 }
 
 // The elements of a layer's matrices with this many of its experts, which do not matter in a dense
 // model.
 std::int64_t matrix_elements(const ModelShape& shape, std::int32_t experts) {
-    const std::int64_t hidden = shape.hidden;
-    const std::int64_t queries = std::int64_t{shape.n_heads} * shape.head_dim;
-    const std::int64_t keys = std::int64_t{shape.n_kv_heads} * shape.head_dim;
-    const std::int64_t attention = hidden * (2 * queries + 2 * keys);
-    if (shape.n_experts == 0) return attention + feed_forward_elements(shape);
-    const std::int64_t router = hidden * shape.n_experts;
-    return attention + router + experts * feed_forward_elements(shape);
+    const std::int64_t attention = attention_elements(shape);
+    if (shape.n_experts == 0) return attention + feed_forward_elements(shape, shape.ffn);
+    const std::int64_t router = std::int64_t{shape.hidden} * shape.n_experts;
+    return attention + router + experts * feed_forward_elements(shape, shape.ffn) +
+           feed_forward_elements(shape, shape.shared_ffn);
+}
+
+// The same of a layer without experts in a model that has some.
+std::int64_t dense_matrix_elements(const ModelShape& shape) {
+    return attention_elements(shape) + feed_forward_elements(shape, shape.dense_ffn);
 }
 
 std::int64_t parameters(const ModelShape& shape, std::int64_t layer_matrices) {
     const std::int64_t embedding = std::int64_t{shape.vocab} * shape.hidden;
-    return shape.n_layers * (layer_matrices + layer_vector_elements(shape)) +
+    const std::int64_t dense = shape.n_dense_layers;
+    const std::int64_t biases = shape.expert_bias ? shape.n_experts : 0;
+    return (shape.n_layers - dense) * (layer_matrices + biases) +
+           dense * dense_matrix_elements(shape) + shape.n_layers * layer_vector_elements(shape) +
            embedding * (shape.tied_embeddings ? 1 : 2) + shape.hidden;
 }
 
@@ -135,56 +151,98 @@ struct ShapeFamily {
     bool qk_norm = false;
     bool whole_qk_norm = false;
     std::int32_t layer_norms = 2;
-    bool tied = false;  // where the file does not say
+    bool tied = false;                  // where the file does not say
+    std::string_view experts_key = {};  // of their number
+    bool expert_bias = false;
+    bool biases_and_sinks = false;
 };
 constexpr ShapeFamily kShapeFamilies[] = {
     {"llama"},
     {"mistral"},
-    {"mixtral"},
+    {.type = "mixtral", .experts_key = "num_local_experts"},
     {.type = "qwen2", .qkv_bias = true},
     {.type = "qwen3", .qk_norm = true},
-    {.type = "qwen3_moe", .qk_norm = true},
+    {.type = "qwen3_moe", .qk_norm = true, .experts_key = "num_experts"},
     {"smollm3"},
     {.type = "olmo2", .whole_qk_norm = true},
     {.type = "olmo3", .whole_qk_norm = true},
     {.type = "glm4", .layer_norms = 4},
+    {.type = "glm4_moe", .experts_key = "n_routed_experts", .expert_bias = true},
+    {.type = "gpt_oss",
+     .qkv_bias = true,
+     .experts_key = "num_local_experts",
+     .biases_and_sinks = true},
     {"phi3"},
     {"granite"},
+    {.type = "granitemoe", .experts_key = "num_local_experts"},
+    {.type = "granitemoeshared", .experts_key = "num_local_experts"},
     {.type = "cohere", .layer_norms = 1, .tied = true},
     {.type = "cohere2", .layer_norms = 1, .tied = true},
     {.type = "gemma2", .layer_norms = 4, .tied = true},
     {.type = "gemma3_text", .qk_norm = true, .layer_norms = 4, .tied = true},
+    {.type = "minimax_m2",
+     .whole_qk_norm = true,
+     .experts_key = "num_local_experts",
+     .expert_bias = true},
 };
 
-base::Status check_family(const JsonPlace& root, ModelShape& shape) {
-    TRY(const JsonPlace place, root.member("model_type"));
-    TRY(const std::string type, place.text());
-    const bool mixtral = type == "mixtral";
-    const bool qwen3_moe = type == "qwen3_moe";
+base::Result<std::int32_t> whole_or_zero(const JsonPlace& root, const char* key) {
+    if (!root.has(key) || root.child(key).value().is_null()) return 0;
+    TRY(const std::int64_t value, root.child(key).integer());
+    if (value < 0 || value > 10'000'000) return root.child(key).error("0 to 10000000");
+    return static_cast<std::int32_t>(value);
+}
+
+// Experts, and the layers that have none. The number of layers must be set.
+base::Status read_shape_experts(const JsonPlace& root, const ShapeFamily& family,
+                                ModelShape& shape) {
     for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) {
-        const bool known = (mixtral && key == std::string_view("num_local_experts")) ||
-                           (qwen3_moe && key == std::string_view("num_experts"));
-        if (root.has(key) && !known) {
+        if (root.has(key) && key != family.experts_key) {
             return root.complaint("experts (\"" + std::string(key) +
-                                  "\") are not supported in models of type \"" + type + "\"");
+                                  "\") are not supported in models of type \"" +
+                                  std::string(family.type) + "\"");
         }
     }
-    if (mixtral || qwen3_moe) {
-        TRY(shape.n_experts, count(root, mixtral ? "num_local_experts" : "num_experts"));
-        TRY(shape.n_experts_used, count(root, "num_experts_per_tok"));
-        if (shape.n_experts > 65536 || shape.n_experts_used > shape.n_experts)
-            return root.complaint("num_experts_per_tok: expected at most the number of experts");
+    if (family.experts_key.empty()) return base::Ok{};
+    TRY(shape.n_experts, count(root, std::string(family.experts_key).c_str()));
+    TRY(shape.n_experts_used, count(root, "num_experts_per_tok"));
+    if (shape.n_experts > 65536 || shape.n_experts_used > shape.n_experts)
+        return root.complaint("num_experts_per_tok: expected at most the number of experts");
+    TRY(shape.n_dense_layers, whole_or_zero(root, "first_k_dense_replace"));
+    if (shape.n_dense_layers >= shape.n_layers)
+        return root.child("first_k_dense_replace").error("fewer than num_hidden_layers");
+    if (shape.n_dense_layers > 0) {
+        TRY(shape.dense_ffn, count(root, "intermediate_size"));
     }
+    TRY(shape.shared_ffn, whole_or_zero(root, "shared_intermediate_size"));
+    TRY(const std::int32_t shared, whole_or_zero(root, "n_shared_experts"));
+    if (shared > 1024) return root.child("n_shared_experts").error("0 to 1024");
+    if (shared > 0) {
+        TRY(const std::int32_t width, count(root, "moe_intermediate_size"));
+        if (width > 10'000'000) return root.child("moe_intermediate_size").error("1 to 10000000");
+        shape.shared_ffn = static_cast<std::int32_t>(
+            std::min<std::int64_t>(std::int64_t{shared} * width, 10'000'000));
+    }
+    return base::Ok{};
+}
+
+base::Status read_family(const JsonPlace& root, ModelShape& shape) {
+    TRY(const JsonPlace place, root.member("model_type"));
+    TRY(const std::string type, place.text());
     std::vector<std::string_view> types;
     for (const ShapeFamily& family : kShapeFamilies) {
         types.push_back(family.type);
         if (family.type != type) continue;
-        shape.qk_norm = family.qk_norm;
+        TRY(shape.qk_norm, flag_or(root, "use_qk_norm", family.qk_norm));
+        if (family.whole_qk_norm) shape.qk_norm = false;
         shape.whole_qk_norm = family.whole_qk_norm;
         shape.layer_norms = family.layer_norms;
         shape.tied_embeddings = family.tied;
+        shape.expert_bias = family.expert_bias;
+        shape.biases_and_sinks = family.biases_and_sinks;
         TRY(shape.qkv_bias, flag_or(root, "attention_bias", family.qkv_bias));
-        return base::Ok{};
+        TRY(shape.n_layers, count(root, "num_hidden_layers"));
+        return read_shape_experts(root, family, shape);
     }
     return place.error(fmt::format("one of {}", fmt::join(types, ", ")));
 }
@@ -246,9 +304,20 @@ ModelSpec model_spec(const ModelShape& shape, WeightFormat format) {
     ModelSpec spec;
     spec.name = shape.name;
     spec.n_layers = shape.n_layers;
-    const auto matrices = static_cast<double>(layer_matrix_elements(shape));
-    const auto vectors = static_cast<double>(layer_vector_elements(shape));
-    spec.layer_bytes = whole(matrices * matrix_bytes(format) + vectors * vector_bytes(format));
+    const auto bytes = [&](std::int64_t matrices, std::int64_t vectors) {
+        return whole(static_cast<double>(matrices) * matrix_bytes(format) +
+                     static_cast<double>(vectors) * vector_bytes(format));
+    };
+    const std::int64_t vectors = layer_vector_elements(shape);
+    spec.layer_bytes =
+        bytes(layer_matrix_elements(shape), vectors + (shape.expert_bias ? shape.n_experts : 0));
+    spec.flops_per_token_layer = 2 * static_cast<double>(active_layer_matrix_elements(shape));
+    if (shape.n_dense_layers > 0) {
+        const std::int64_t dense = dense_matrix_elements(shape);
+        spec.layer_bytes = std::max(spec.layer_bytes, bytes(dense, vectors));
+        spec.flops_per_token_layer =
+            std::max(spec.flops_per_token_layer, 2 * static_cast<double>(dense));
+    }
     const double embedding = static_cast<double>(shape.vocab) * shape.hidden;
     // A tied embedding is stored once, as the head; whoever runs the head holds it.
     const double per_element = shape.tied_embeddings ? head_bytes(format) : matrix_bytes(format);
@@ -256,8 +325,8 @@ ModelSpec model_spec(const ModelShape& shape, WeightFormat format) {
     spec.head_bytes = whole(embedding * head_bytes(format) + shape.hidden * vector_bytes(format));
     spec.activation_bytes_per_token = activation_bytes_per_token(shape.hidden);
     spec.kv_bytes_per_token_layer = kv_bytes_per_token_layer(shape.n_kv_heads, shape.head_dim);
-    spec.flops_per_token_layer = 2 * static_cast<double>(active_layer_matrix_elements(shape));
-    const double expert = static_cast<double>(feed_forward_elements(shape)) * matrix_bytes(format);
+    const double expert =
+        static_cast<double>(feed_forward_elements(shape, shape.ffn)) * matrix_bytes(format);
     spec.layer_expert_bytes = whole(shape.n_experts * expert);
     spec.n_experts = shape.n_experts;
     spec.n_experts_used = shape.n_experts_used;
@@ -287,11 +356,10 @@ base::Result<ModelShape> parse_model_config(std::string_view text, const std::st
     const JsonPlace root(document, file);
     TRY_VOID(root.expect_object());
     ModelShape shape;
-    TRY_VOID(check_family(root, shape));
+    TRY_VOID(read_family(root, shape));
     TRY(shape.name, root.text_or("_name_or_path", ""));
     shape.name.erase(0, shape.name.rfind('/') + 1);  // the owner
     if (shape.name.empty()) shape.name = name_of_file(file);
-    TRY(shape.n_layers, count(root, "num_hidden_layers"));
     TRY(shape.hidden, count(root, "hidden_size"));
     TRY(shape.n_heads, count(root, "num_attention_heads"));
     TRY(shape.n_kv_heads, count_or(root, "num_key_value_heads", shape.n_heads));

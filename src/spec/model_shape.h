@@ -35,6 +35,13 @@ struct ModelShape {
     std::int32_t n_experts_used = 0;
     std::int32_t layer_norms = 2;  // of the hidden size
     bool whole_qk_norm = false;    // q and k are normed as a whole, not by heads
+    // The first layers have a feed-forward of width dense_ffn in the place of experts.
+    std::int32_t n_dense_layers = 0;
+    std::int32_t dense_ffn = 0;
+    std::int32_t shared_ffn = 0;  // width of an expert that every token uses; 0: there is none
+    bool expert_bias = false;     // a number for each expert
+    // gpt-oss: biases of the output, the router and the experts, and a sink of each head.
+    bool biases_and_sinks = false;
 
     bool operator==(const ModelShape&) const = default;
 };
@@ -45,10 +52,12 @@ enum class WeightFormat { f32, f16, q8_0, q4_0, q4_k };
 const char* to_string(WeightFormat format);
 base::Result<WeightFormat> parse_weight_format(std::string_view name);  // "bf16" is f16
 
+// Of a layer with experts where only some are without.
 std::int64_t layer_matrix_elements(const ModelShape& shape);         // as stored
 std::int64_t active_layer_matrix_elements(const ModelShape& shape);  // that one token uses
 std::int64_t parameter_count(const ModelShape& shape);
 std::int64_t active_parameter_count(const ModelShape& shape);
+// Where layers differ, its sizes are those of the largest.
 ModelSpec model_spec(const ModelShape& shape, WeightFormat format);
 
 // What our engines hold and send: K and V in 16-bit floats, activations in 32 bits.

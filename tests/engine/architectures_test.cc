@@ -53,6 +53,9 @@ constexpr SynthKind kKinds[] = {
      }},
     kGranite,
     kGraniteMoe,
+    kGlm4Moe,
+    kMiniMaxM2,
+    kGptOss,
     {"command_r",
      [](model::SynthShape& s) {
          s.architecture = "command-r";

@@ -74,6 +74,21 @@ void as_cohere2(model::SynthShape& s) {
     s.sliding_window = 7;
     s.logit_scale = 0.25F;
 }
+// Dense layers and such with many experts, a bias for their choice, and one that all rows visit.
+void as_glm4moe(model::SynthShape& s) {
+    with_many_experts(s);
+    s.architecture = "glm4moe";
+    s.n_dense_layers = 1;
+    s.dense_ffn = 192;
+    s.shared_ffn = 64;
+    s.selection_bias = true;
+}
+
+void as_gpt_oss(model::SynthShape& s) {
+    with_experts(s);
+    s.architecture = "gpt-oss";
+    s.sliding_window = 7;
+}
 
 constexpr Case kCases[] = {
     {"two_cpus", 2, TensorType::q8_0, ops::KvType::f16, false, leave},
@@ -84,6 +99,8 @@ constexpr Case kCases[] = {
     {"two_cpus_gemma2", 2, TensorType::q8_0, ops::KvType::f16, false, as_gemma2},
     {"two_cpus_olmo2", 2, TensorType::q8_0, ops::KvType::f16, false, as_olmo2},
     {"two_cpus_cohere2", 2, TensorType::q8_0, ops::KvType::f16, false, as_cohere2},
+    {"two_cpus_glm4moe", 2, TensorType::q8_0, ops::KvType::f16, false, as_glm4moe},
+    {"two_cpus_gpt_oss", 2, TensorType::mxfp4, ops::KvType::f16, false, as_gpt_oss},
     {"two_vulkan_gemma2", 2, TensorType::q8_0, ops::KvType::f16, true, as_gemma2},
     {"one_vulkan", 1, TensorType::q8_0, ops::KvType::f16, true, leave},
     {"two_vulkan", 2, TensorType::q4_0, ops::KvType::q8, true, with_bias},

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -236,6 +237,16 @@ inline float swiglu(float gate, float up) {
     return gate / (1.0F + exp(0.0F - gate)) * up;
 }
 
+inline float clamped_swiglu(float gate, float up) {
+    gate = std::min(gate, 7.0F);
+    up = std::clamp(up, -7.0F, 7.0F);
+    return gate / (1.0F + exp(gate * -1.702F)) * (up + 1.0F);
+}
+
+inline float sigmoid(float x) {
+    return 1.0F / (1.0F + exp(0.0F - x));
+}
+
 // A cache of one head: keys and values [positions, head_dim] as they are stored, widened.
 struct Cache {
     std::size_t head_dim = 0;
@@ -289,7 +300,8 @@ inline void combine(Partial& so_far, const Partial& chunk) {
 
 // One row and head over positions [begin, end).
 inline std::vector<float> attention(std::span<const float> q, const Cache& cache, std::size_t begin,
-                                    std::size_t end, std::size_t chunk_positions) {
+                                    std::size_t end, std::size_t chunk_positions,
+                                    std::optional<float> sink = std::nullopt) {
     Partial so_far;
     for (std::size_t first = begin; first < end;) {
         const std::size_t next = std::min(end, (first / chunk_positions + 1) * chunk_positions);
@@ -301,7 +313,13 @@ inline std::vector<float> attention(std::span<const float> q, const Cache& cache
         }
         first = next;
     }
-    const float factor = 1.0F / so_far.sum;
+    float factor = 1.0F / so_far.sum;
+    if (sink) {
+        const float top = std::max(so_far.top, *sink);
+        const float former = exp_or_zero(so_far.top - top);
+        const float sum = so_far.sum * former + exp_or_zero(*sink - top);
+        factor = 1.0F / sum * former;
+    }
     for (float& value : so_far.values) value *= factor;
     return so_far.values;
 }

@@ -139,11 +139,13 @@ TEST(Numerics, NormsGatesAndExpAreTheDefinitionBitByBit) {
     for (const std::size_t n : {5U, 16U, 64U, 175U}) {
         const auto x = random_floats(random, n, 20);
         const auto other = random_floats(random, n);
-        std::vector<float> gated, through_gelu, scaled, powers;
+        std::vector<float> gated, through_gelu, scaled, powers, sigmoids, clamped;
         for (std::size_t i = 0; i < n; ++i) {
             gated.push_back(numerics::swiglu(x[i], other[i]));
             through_gelu.push_back(numerics::geglu(x[i], other[i]));
             scaled.push_back(numerics::capped(0.7F * x[i], 30.0F));
+            clamped.push_back(numerics::clamped_swiglu(x[i], 10.0F * other[i]));
+            sigmoids.push_back(numerics::sigmoid(x[i]));
             powers.push_back(numerics::exp_or_zero(x[i] - 30.0F));
         }
         const auto normed = numerics::rms_norm(x, other, 1e-5F);
@@ -162,6 +164,12 @@ TEST(Numerics, NormsGatesAndExpAreTheDefinitionBitByBit) {
             EXPECT_TRUE(same_bits(y, through_gelu)) << ops::to_string(isa);
             kernels.scale_row(x.data(), size, 0.7F, 30.0F, y.data());
             EXPECT_TRUE(same_bits(y, scaled)) << ops::to_string(isa);
+            std::vector<float> tenfold = other;
+            for (float& value : tenfold) value *= 10.0F;
+            kernels.clamped_swiglu(x.data(), tenfold.data(), size, y.data());
+            EXPECT_TRUE(same_bits(y, clamped)) << ops::to_string(isa);
+            kernels.sigmoid_row(x.data(), size, y.data());
+            EXPECT_TRUE(same_bits(y, sigmoids)) << ops::to_string(isa);
             kernels.exp_row(x.data(), size, 30.0F, 1.0F, y.data());
             EXPECT_TRUE(same_bits(y, powers)) << ops::to_string(isa);
         }
@@ -281,6 +289,32 @@ TEST_P(AttentionOrder, IsTheDefinitionBitByBit) {
 INSTANTIATE_TEST_SUITE_P(KvTypes, AttentionOrder,
                          testing::Values(ops::KvType::f32, ops::KvType::q8),
                          [](const auto& given) { return ops::to_string(given.param); });
+
+// Heads with sinks below, among and above the scores.
+TEST(AttentionOrder, SinksAreOneMoreScoreBitByBit) {
+    constexpr int kPositions = 300, kHeads = 6, kDim = 24;
+    const ops::KvLayout layout{ops::KvType::f32, 1, kDim, kPositions};
+    base::Random random(66);
+    const Stored stored = make_cache(random, layout);
+    const std::byte* page = stored.page.data();
+    const auto q = random_floats(random, std::size_t{kHeads} * kDim, 2);
+    const float sinks[kHeads] = {-200, -1, 0, 2.5F, 30, 200};
+    std::vector<float> expected;
+    for (std::size_t head = 0; head < kHeads; ++head) {
+        const auto one = numerics::attention(std::span(q).subspan(head * kDim, kDim), stored.cache,
+                                             0, kPositions, kChunk, sinks[head]);
+        expected.insert(expected.end(), one.begin(), one.end());
+    }
+    const ops::AttentionRows row[] = {{0, 1, kPositions - 1, &page}};
+    ThreadPool pool(1);
+    for (const ops::Isa isa : machine_isas()) {
+        std::vector<float> out(q.size());
+        ops::PagedAttention attention;
+        attention.run(ops::kernels(isa), pool, layout, {kHeads, 0, 0, 0, sinks}, row, q.data(),
+                      out.data());
+        EXPECT_TRUE(same_bits(out, expected)) << ops::to_string(isa);
+    }
+}
 
 // A score of minus infinity has no weight, in whichever chunk it is.
 TEST(AttentionOrder, AScoreOfMinusInfinityIsLeftOut) {

@@ -220,6 +220,21 @@ class ReferenceDevice final : public Device {
             of(op.gate)[i] = static_cast<float>(gate / (1 + std::exp(-gate)) * up);
         }
     }
+    void clamped_swiglu(const ops::ClampedSwiglu& op) override {
+        for (std::int64_t i = 0; i < op.rows * op.width; ++i) {
+            const double g = std::min(static_cast<double>(of(op.gate)[i]), 7.0);
+            const double u = std::clamp(static_cast<double>(of(op.up)[i]), -7.0, 7.0);
+            of(op.gate)[i] = static_cast<float>(g / (1 + std::exp(-1.702 * g)) * (u + 1));
+        }
+    }
+    void add_bias(const ops::AddBias& op) override {
+        const auto* routing = static_cast<const ReferenceRouting*>(op.routing);
+        for (std::int64_t row = 0; row < op.rows; ++row) {
+            const std::int64_t at = routing == nullptr ? 0 : routing->visits[base::at(row)].expert;
+            for (std::int64_t i = 0; i < op.width; ++i)
+                of(op.x)[row * op.width + i] += of(op.bias)[at * op.width + i];
+        }
+    }
     void geglu(const ops::Geglu& op) override {
         for (std::int64_t i = 0; i < op.rows * op.width; ++i) {
             const auto gate = static_cast<double>(of(op.gate)[i]);
@@ -266,19 +281,25 @@ class ReferenceDevice final : public Device {
         routing.visits.clear();
         for (std::int64_t row = 0; row < op.rows; ++row) {
             const float* scores = of(op.scores) + row * op.n_experts;
+            std::vector<double> weights, keys;
+            for (int e = 0; e < op.n_experts; ++e) {
+                const auto score = static_cast<double>(scores[e]);
+                weights.push_back(op.sigmoid ? 1 / (1 + std::exp(-score)) : std::exp(score));
+                keys.push_back(op.sigmoid ? weights.back() : score);
+                if (op.bias != nullptr) keys.back() += static_cast<double>(of(*op.bias)[e]);
+            }
             std::vector<int> experts(base::size_of(op.n_experts));
             std::iota(experts.begin(), experts.end(), 0);
             std::stable_sort(experts.begin(), experts.end(),
-                             [&](int a, int b) { return scores[a] > scores[b]; });
+                             [&](int a, int b) { return keys[base::at(a)] > keys[base::at(b)]; });
             std::vector<int> chosen(experts.begin(), experts.begin() + op.n_used);
             std::sort(chosen.begin(), chosen.end());
             double sum = 0;
-            for (const int e : op.normalise ? chosen : experts)
-                sum += std::exp(static_cast<double>(scores[e]));
+            for (const int e : op.normalise ? chosen : experts) sum += weights[base::at(e)];
+            if (op.sigmoid && !op.normalise) sum = 1;
             for (const int e : chosen)
-                routing.visits.push_back({row, e,
-                                          std::exp(static_cast<double>(scores[e])) / sum *
-                                              static_cast<double>(op.factor)});
+                routing.visits.push_back(
+                    {row, e, weights[base::at(e)] / sum * static_cast<double>(op.factor)});
         }
     }
     void gather_visits(const ops::GatherVisits& op) override {
@@ -417,6 +438,7 @@ class ReferenceDevice final : public Device {
         }
         const double top = *std::max_element(weights.begin(), weights.end());
         double sum = 0;
+        if (op.sinks != nullptr) sum += std::exp(static_cast<double>(of(*op.sinks)[head]) - top);
         for (double& weight : weights) sum += weight = std::exp(weight - top);
         for (int d = 0; d < dim; ++d) {
             double value = 0;

@@ -67,14 +67,20 @@ class ReferenceModel {
         for (std::size_t p = 0; p < x.size(); ++p) {
             const std::size_t from = window > 0 && p + 1 > window ? p + 1 - window : 0;
             const Row before = x[p];
-            Row attended = times(blk + "attn_output.weight", attend(q[p], k, v, from, p));
-            attended = norm_if_there(attended, blk + "post_attention_norm.weight");
+            const std::string sinks = blk + "attn_sinks.weight";
+            const Row sink = has(sinks) ? matrix_row(sinks, 0) : Row();
+            Row attended = times(blk + "attn_output.weight", attend(q[p], k, v, from, p, sink));
+            add_bias(attended, blk + "attn_output.bias", 0);
+            // In GLM 4.5 and gpt-oss this norm is of what the feed-forward reads.
+            const bool feeds = is({"glm4moe", "gpt-oss"});
+            if (!feeds) attended = norm_if_there(attended, blk + "post_attention_norm.weight");
             scale(attended, number("residual_scale", 1));
             add(x[p], attended);
             // Command R's two branches read the same.
             const Row n = is({"command-r", "cohere2"})
                               ? norm(before, blk + "attn_norm.weight")
-                              : norm_if_there(x[p], blk + "ffn_norm.weight");
+                              : norm_if_there(x[p], blk + (feeds ? "post_attention_norm.weight"
+                                                                 : "ffn_norm.weight"));
             Row fed = norm_if_there(feed_forward(blk, n), blk + "post_ffw_norm.weight");
             scale(fed, number("residual_scale", 1));
             add(x[p], fed);
@@ -129,10 +135,10 @@ class ReferenceModel {
 
     // Layers that attend to all positions.
     bool is_full(std::int32_t l) const {
-        const int period = is({"gemma2"}) ? 2 : is({"gemma3"}) ? 6 : 4;
+        const int period = is({"gemma2", "gpt-oss"}) ? 2 : is({"gemma3"}) ? 6 : 4;
         const auto said =
             source_.file().get_int(c_.architecture + ".attention.sliding_window_pattern");
-        if (is({"gemma2", "gemma3", "olmo2", "cohere2"}))
+        if (is({"gemma2", "gemma3", "olmo2", "cohere2", "gpt-oss"}))
             return (l + 1) % (said.ok() ? *said : period) == 0;
         return !c_.full_attention.empty() && c_.full_attention[std::size_t(l)];
     }
@@ -169,10 +175,7 @@ class ReferenceModel {
 
     Row feed_forward(const std::string& blk, const Row& n) {
         if (has(blk + "ffn_gate_inp.weight")) return experts(blk, n);
-        if (has(blk + "ffn_gate.weight")) {
-            return gated(blk + "ffn_gate.weight", blk + "ffn_up.weight", blk + "ffn_down.weight", 0,
-                         n);
-        }
+        if (has(blk + "ffn_gate.weight")) return gated(blk, "", 1, 0, n);
         const auto ffn = static_cast<std::size_t>(c_.ffn);
         const Row both = times(blk + "ffn_up.weight", n);
         Row gate = part(both, 0, ffn);
@@ -211,7 +214,7 @@ class ReferenceModel {
             for (std::size_t i = 0; i < y.size(); ++i) y[i] += static_cast<double>(bias.values[i]);
         }
         if (!has(name + "_norm.weight")) return y;
-        if (is({"olmo2"})) return norm(y, name + "_norm.weight");
+        if (is({"olmo2", "minimax-m2"})) return norm(y, name + "_norm.weight");
         const auto dim = static_cast<std::ptrdiff_t>(c_.head_dim);
         for (auto head = y.begin(); head != y.end(); head += dim) {
             const Row normed = norm(Row(head, head + dim), name + "_norm.weight");
@@ -220,41 +223,65 @@ class ReferenceModel {
         return y;
     }
 
-    // One gated feed-forward; of expert number `expert` where the tensors hold several.
-    Row gated(const std::string& gate_name, const std::string& up_name,
-              const std::string& down_name, std::size_t expert, const Row& x) {
-        const auto ffn = static_cast<std::size_t>(c_.ffn);
-        Row gate = times(gate_name, expert * ffn, ffn, x);
-        const Row up = times(up_name, expert * ffn, ffn, x);
-        for (std::size_t i = 0; i < ffn; ++i) gate[i] = activation(gate[i]) * up[i];
-        return times(down_name, expert * x.size(), x.size(), gate);
+    // One gated feed-forward, whose tensors have this ending and hold those of n experts.
+    Row gated(const std::string& blk, const std::string& ending, std::size_t n, std::size_t expert,
+              const Row& x) {
+        const auto name = [&](const char* what) {
+            return blk + "ffn_" + what + ending + ".weight";
+        };
+        const std::size_t ffn = matrix(name("down")).cols;
+        CHECK(matrix(name("gate")).values.size() == n * ffn * x.size());
+        Row gate = times(name("gate"), expert * ffn, ffn, x);
+        Row up = times(name("up"), expert * ffn, ffn, x);
+        add_bias(gate, blk + "ffn_gate" + ending + ".bias", expert);
+        add_bias(up, blk + "ffn_up" + ending + ".bias", expert);
+        for (std::size_t i = 0; i < ffn; ++i) gate[i] = gated_value(gate[i], up[i]);
+        Row y = times(name("down"), expert * x.size(), x.size(), gate);
+        add_bias(y, blk + "ffn_down" + ending + ".bias", expert);
+        return y;
     }
 
+    // gpt-oss clamps both factors.
+    double gated_value(double gate, double up) const {
+        if (!is({"gpt-oss"})) return activation(gate) * up;
+        gate = std::min(gate, 7.0);
+        up = std::clamp(up, -7.0, 7.0);
+        return gate / (1 + std::exp(-1.702 * gate)) * (up + 1);
+    }
+
+    // Where the file has it: the row of a bias.
+    void add_bias(Row& x, const std::string& name, std::size_t row) {
+        if (has(name)) add(x, matrix_row(name, static_cast<std::int32_t>(row)));
+    }
+
+    // GLM 4.5 and MiniMax M2 take sigmoids of the scores, the others their softmax.
     Row experts(const std::string& blk, const Row& x) {
-        Row probability = times(blk + "ffn_gate_inp.weight", x);
+        const bool sigmoid = is({"glm4moe", "minimax-m2"});
+        Row weight = times(blk + "ffn_gate_inp.weight", x);
+        add_bias(weight, blk + "ffn_gate_inp.bias", 0);
         double all = 0;
-        for (double& p : probability) all += (p = std::exp(p));
-        for (double& p : probability) p /= all;
+        for (double& w : weight) all += (w = sigmoid ? 1 / (1 + std::exp(-w)) : std::exp(w));
+        Row key = weight;
+        for (double& k : key) k = sigmoid ? k : std::log(k);
+        if (has(blk + "exp_probs_b.bias")) add(key, matrix_row(blk + "exp_probs_b.bias", 0));
         std::vector<std::size_t> order;
-        for (std::size_t e = 0; e < probability.size(); ++e) order.push_back(e);
-        std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-            return probability[a] > probability[b];
-        });
+        for (std::size_t e = 0; e < weight.size(); ++e) order.push_back(e);
+        std::stable_sort(order.begin(), order.end(),
+                         [&](std::size_t a, std::size_t b) { return key[a] > key[b]; });
         const auto used = static_cast<std::size_t>(c_.n_experts_used);
         if (used < order.size()) {
-            closest_choice_ = std::min(closest_choice_, std::log(probability[order[used - 1]]) -
-                                                            std::log(probability[order[used]]));
+            closest_choice_ = std::min(closest_choice_, key[order[used - 1]] - key[order[used]]);
         }
         double sum = 0;
-        for (std::size_t i = 0; i < used; ++i) sum += probability[order[i]];
+        for (std::size_t i = 0; i < used; ++i) sum += weight[order[i]];
+        if (!c_.normalise_expert_weights) sum = sigmoid ? 1 : all;
         Row y(x.size(), 0.0);
         for (std::size_t i = 0; i < used; ++i) {
-            Row one = gated(blk + "ffn_gate_exps.weight", blk + "ffn_up_exps.weight",
-                            blk + "ffn_down_exps.weight", order[i], x);
-            const double weight = probability[order[i]] / (c_.normalise_expert_weights ? sum : 1.0);
-            for (double& v : one) v *= weight;
+            Row one = gated(blk, "_exps", weight.size(), order[i], x);
+            scale(one, weight[order[i]] / sum * number("expert_weights_scale", 1));
             add(y, one);
         }
+        if (has(blk + "ffn_gate_shexp.weight")) add(y, gated(blk, "_shexp", 1, 0, x));
         return y;
     }
 
@@ -310,8 +337,9 @@ class ReferenceModel {
         return x;
     }
 
+    // sinks: of each head, or none.
     Row attend(const Row& q, const std::vector<Row>& k, const std::vector<Row>& v, std::size_t from,
-               std::size_t position) const {
+               std::size_t position, const Row& sinks) const {
         const auto dim = static_cast<std::size_t>(c_.head_dim);
         const auto group = static_cast<std::size_t>(c_.n_heads / c_.n_kv_heads);
         // Granite says it; the largest Gemmas divide by the root of hidden / heads.
@@ -325,7 +353,7 @@ class ReferenceModel {
         for (std::size_t head = 0; head < static_cast<std::size_t>(c_.n_heads); ++head) {
             const std::size_t kv = head / group * dim;
             std::vector<double> weights;
-            double sum = 0;
+            double sum = sinks.empty() ? 0 : std::exp(sinks[head]);
             for (std::size_t p = from; p <= position; ++p) {
                 double score = 0;
                 for (std::size_t d = 0; d < dim; ++d) score += q[head * dim + d] * k[p][kv + d];

@@ -68,11 +68,34 @@ inline constexpr SynthKind kGranite{"granite", [](model::SynthShape& s) {
                                     }};
 inline constexpr SynthKind kGraniteMoe{"granitemoe", [](model::SynthShape& s) {
                                            make_experts(s, "granitemoe", 8, 2);
+                                           s.shared_ffn = 96;
                                            s.embedding_scale = 12;
                                            s.residual_scale = 0.22F;
                                            s.attention_scale = 0.1F;
                                            s.logit_scale = 0.5F;
                                        }};
+inline constexpr SynthKind kGlm4Moe{"glm4moe", [](model::SynthShape& s) {
+                                        make_experts(s, "glm4moe", 12, 4);
+                                        s.rope_dim = 8;
+                                        s.qkv_bias = true;
+                                        s.n_dense_layers = 2;
+                                        s.dense_ffn = 192;
+                                        s.shared_ffn = 64;
+                                        s.selection_bias = true;
+                                        s.expert_weight_scale = 2.5F;
+                                        s.n_skipped_layers = 1;
+                                    }};
+inline constexpr SynthKind kMiniMaxM2{"minimax_m2", [](model::SynthShape& s) {
+                                          make_experts(s, "minimax-m2", 12, 4);
+                                          s.rope_dim = 8;
+                                          s.selection_bias = true;
+                                      }};
+inline constexpr SynthKind kGptOss{"gpt_oss", [](model::SynthShape& s) {
+                                       make_experts(s, "gpt-oss", 8, 2);
+                                       s.head_dim = 32;
+                                       s.sliding_window = 11;
+                                       s.rope_scaling = {"yarn", 4, 16};
+                                   }};
 inline constexpr SynthKind kCohere2{"cohere2", [](model::SynthShape& s) {
                                         s.architecture = "cohere2";
                                         s.tied_embeddings = true;

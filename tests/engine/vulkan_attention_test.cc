@@ -29,6 +29,8 @@ const std::vector<proof::AttentionCase> kMoreCases = {
     {ops::KvType::f16, 2, 1, 520, 16, 20, 3},         // so many that queries share nothing
     {ops::KvType::f16, 5, 1, 16, 8, 200, 9},          // a group of heads with no rows beside it
     {ops::KvType::f16, 24, 2, 64, 16, 140, 5},        // one that is too large for a workgroup
+    {ops::KvType::f16, 4, 2, 20, 5, 130, 1, 0, false, 0, 0, true},     // sinks, taken apart
+    {ops::KvType::f16, 8, 4, 8, 16, 140, 128, 60, false, 0, 0, true},  // sinks, not taken apart
 };
 
 class VulkanAttention : public VulkanTest, public testing::WithParamInterface<ops::KvType> {

@@ -47,6 +47,17 @@ TEST_F(VulkanElementwise, Geglu) {
     }
 }
 
+TEST_F(VulkanElementwise, ClampedSwigluAndBiases) {
+    for (const proof::WidthCase& c : kShapes) {
+        EXPECT_TRUE(same_values(proof::clamped_swiglu_values(*vulkan_, c, 79),
+                                proof::clamped_swiglu_values(*cpu_, c, 79)))
+            << c.rows << " x " << c.width;
+        EXPECT_TRUE(same_values(proof::add_bias_values(*vulkan_, c, 80),
+                                proof::add_bias_values(*cpu_, c, 80)))
+            << c.rows << " x " << c.width;
+    }
+}
+
 TEST_F(VulkanElementwise, ScaleRows) {
     for (const proof::WidthCase& c : kShapes) {
         EXPECT_TRUE(same_values(proof::scale_rows_values(*vulkan_, c, 78),

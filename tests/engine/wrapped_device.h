@@ -49,7 +49,9 @@ class WrappedDevice : public Device {
     void attention(const ops::Attention& op) override { device_->attention(op); }
     void swiglu(const ops::Swiglu& op) override { device_->swiglu(op); }
     void add_rows(const ops::AddRows& op) override { device_->add_rows(op); }
+    void add_bias(const ops::AddBias& op) override { device_->add_bias(op); }
     void geglu(const ops::Geglu& op) override { device_->geglu(op); }
+    void clamped_swiglu(const ops::ClampedSwiglu& op) override { device_->clamped_swiglu(op); }
     void layer_norm(const ops::LayerNorm& op) override { device_->layer_norm(op); }
     void scale_rows(const ops::ScaleRows& op) override { device_->scale_rows(op); }
     void copy_rows(const ops::CopyRows& op) override { device_->copy_rows(op); }

@@ -48,9 +48,9 @@ TEST_F(Families, EachIsSmallAndCanBeRunInEveryKindOfWeights) {
             const ModelInfo info = collect_info(*file);
             EXPECT_EQ(info.problem, "") << shape.name;
             EXPECT_LT(info.file_bytes, 100 << 20) << shape.name;
-            std::int64_t layer_bytes = 0;
+            std::int64_t layer_bytes = 0;  // of the last layer, which has experts if any has
             for (const TensorInfo& tensor : file->tensors()) {
-                if (layer_of_tensor(tensor.name) == 0)
+                if (layer_of_tensor(tensor.name) == shape.n_layers - 1)
                     layer_bytes += static_cast<std::int64_t>(tensor.bytes);
             }
             EXPECT_EQ(info.spec.layer_bytes, layer_bytes) << shape.name;
@@ -143,6 +143,98 @@ TEST_F(Families, GemmasHaveGeluCapsAndWindows) {
     EXPECT_EQ(third.windowed_rope_base, 10000.0F);
     EXPECT_EQ(third.rope_base, 1e6F);
     EXPECT_EQ(third.rope_scale, 0.125F);
+}
+
+TEST_F(Families, Glm4MoeHasADenseLayerASharedExpertAndSigmoids) {
+    const auto file = like("glm4moe");
+    const ModelConfig config = *read_model_config(*file);
+    EXPECT_EQ(config.n_layers, 4);  // one of five predicts more tokens and is left out
+    EXPECT_EQ(config.n_skipped_layers, 1);
+    EXPECT_FALSE(config.has_experts(0));
+    EXPECT_TRUE(config.has_experts(1));
+    EXPECT_EQ(config.gating, Gating::sigmoid);
+    EXPECT_TRUE(config.selection_bias && config.qkv_bias);
+    EXPECT_EQ(config.expert_weight_scale, 2.5F);
+    EXPECT_EQ(config.shared_ffn, 256);
+    EXPECT_EQ(config.dense_width(), 768);
+    EXPECT_EQ(config.feed_forward_norm, "post_attention_norm.weight");
+    EXPECT_EQ(file->find_tensor("blk.0.ffn_gate_inp.weight"), nullptr);
+    EXPECT_EQ(file->find_tensor("blk.1.ffn_gate.weight"), nullptr);
+    const ModelInfo info = collect_info(*file);
+    EXPECT_EQ(info.parameters - info.active_parameters, 3 * (8 - 2) * 3 * 256 * 256);
+    EXPECT_THAT(describe_text(info),
+                HasSubstr("; one more of width 256; none in the first 1 layers, whose feed-forward "
+                          "is 768 wide"));
+}
+
+TEST_F(Families, MiniMaxM2NormsQueriesAsAWholeAndChoosesBySigmoids) {
+    const ModelConfig config = config_of("minimax-m2");
+    EXPECT_EQ(config.qk_norm, QkNorm::projection);
+    EXPECT_EQ(config.gating, Gating::sigmoid);
+    EXPECT_TRUE(config.selection_bias);
+    EXPECT_EQ(config.rope_dim, 16);
+    EXPECT_EQ(config.rope_pairs, RopePairs::halves);
+    EXPECT_EQ(config.shared_ffn + config.n_dense_layers, 0);
+}
+
+TEST_F(Families, GptOssHasSinksBiasesAndAWindowInEverySecondLayer) {
+    const auto file = like("gpt-oss");
+    const ModelConfig config = *read_model_config(*file);
+    EXPECT_TRUE(config.attention_sinks && config.output_bias && config.qkv_bias);
+    EXPECT_TRUE(config.expert_biases);
+    EXPECT_EQ(config.gating, Gating::softmax);
+    EXPECT_TRUE(config.normalise_expert_weights);
+    EXPECT_EQ(config.activation, Activation::clamped_silu);
+    EXPECT_EQ(config.window_of(0), 128);
+    EXPECT_EQ(config.window_of(1), 0);
+    EXPECT_GT(config.rope_magnitude, 1.0F);
+    EXPECT_EQ(file->find_tensor("blk.0.ffn_gate_exps.bias")->shape,
+              (std::vector<std::int64_t>{256, 8}));
+    EXPECT_THAT(describe_text(*file), HasSubstr("all of them in 2 layers, with sinks"));
+}
+
+// A header with the tensors of a family's small model, and the keys of its experts and others.
+std::string problem_with(const GgufFile& file, const std::string& key, GgufValue value,
+                         const std::string& spare = "") {
+    const std::string architecture = *file.get_string("general.architecture");
+    GgufBuilder builder;
+    builder.set("general.architecture", architecture);
+    for (const char* rest :
+         {"block_count", "embedding_length", "context_length", "feed_forward_length",
+          "attention.head_count", "attention.head_count_kv", "rope.dimension_count", "expert_count",
+          "expert_used_count", "expert_feed_forward_length", "leading_dense_block_count",
+          "expert_shared_feed_forward_length", "nextn_predict_layers", "expert_gating_func"}) {
+        const auto number = file.get_int(architecture + "." + rest);
+        if (number.ok() && key != rest)
+            builder.set(architecture + "." + rest, static_cast<std::uint32_t>(*number));
+    }
+    if (!key.empty()) builder.set(architecture + "." + key, std::move(value));
+    for (const TensorInfo& tensor : file.tensors())
+        builder.add_tensor(tensor.name, tensor.type, tensor.shape);
+    if (!spare.empty()) builder.add_tensor(spare, TensorType::f32, {4, 4});
+    const auto config = read_model_config(**GgufFile::from_header(builder.header(), "m.gguf"));
+    return config.ok() ? "" : config.error().message;
+}
+
+TEST_F(Families, ExpertsThatAreRoutedInAnotherWayAreRefusedByName) {
+    const auto file = like("glm4moe");
+    EXPECT_EQ(problem_with(*file, "", 0U), "");
+    // What the layers left out are made of does not matter.
+    EXPECT_EQ(problem_with(*file, "", 0U, "blk.4.nextn.eh_proj.weight"), "");
+    EXPECT_THAT(problem_with(*file, "", 0U, "blk.5.nextn.eh_proj.weight"),
+                HasSubstr("tensor blk.5.nextn.eh_proj.weight: not part of a glm4moe model of 4"));
+    EXPECT_THAT(problem_with(*file, "expert_group_count", 4U),
+                HasSubstr("glm4moe.expert_group_count: 4, groups of experts are not supported"));
+    EXPECT_EQ(problem_with(*file, "expert_group_count", 1U), "");
+    EXPECT_THAT(problem_with(*file, "expert_gating_func", 4U),
+                HasSubstr("glm4moe.expert_gating_func: 4, supported are 1 (softmax)"));
+    EXPECT_THAT(problem_with(*file, "expert_gating_func", 1U),
+                HasSubstr("tensor blk.1.exp_probs_b.bias: not part of a glm4moe model"));
+    EXPECT_THAT(problem_with(*file, "leading_dense_block_count", 4U),
+                HasSubstr("leading_dense_block_count: 4, expected 0 to 3"));
+    EXPECT_THAT(problem_with(*file, "leading_dense_block_count", 0U), HasSubstr("tensor blk.0."));
+    EXPECT_THAT(problem_with(*file, "expert_shared_feed_forward_length", 0U),
+                HasSubstr("_shexp.weight: not part of"));
 }
 
 // The header of a model with one tensor more.

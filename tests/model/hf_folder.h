@@ -82,6 +82,8 @@ class HfFolderWriter {
         std::filesystem::create_directories(folder_);
     }
 
+    // The file with the experts of a gpt-oss, in MXFP4.
+    const GgufFile* experts = nullptr;
     // The folder's config.json, which may be changed before write().
     Json config = Json::object();
     Json tokenizer = Json::object();
@@ -112,13 +114,17 @@ class HfFolderWriter {
 
     void fill_config() {
         const ModelConfig& c = config_;
-        const bool experts = c.n_experts > 0;
+        const bool has_experts = c.n_experts > 0;
         const bool llama = c.architecture == "llama";
-        type_ = llama                                               ? (experts                ? "mixtral"
+        type_ = llama                                               ? (has_experts            ? "mixtral"
                                                                        : c.sliding_window > 0 ? "mistral"
                                                                                               : "llama")
                 : c.architecture == "qwen3moe"                      ? "qwen3_moe"
                 : c.architecture == "olmo2" && c.sliding_window > 0 ? "olmo3"
+                : c.architecture == "granitemoe"                    ? "granitemoeshared"
+                : c.architecture == "glm4moe"                       ? "glm4_moe"
+                : c.architecture == "minimax-m2"                    ? "minimax_m2"
+                : c.architecture == "gpt-oss"                       ? "gpt_oss"
                 : c.architecture == "command-r"                     ? "cohere"
                 : c.architecture == "gemma3"                        ? "gemma3_text"
                                                                     : c.architecture;
@@ -128,7 +134,7 @@ class HfFolderWriter {
         set("num_attention_heads", c.n_heads);
         set("num_key_value_heads", c.n_kv_heads);
         if (c.head_dim * c.n_heads != c.hidden) set("head_dim", c.head_dim);
-        set("intermediate_size", c.ffn);
+        set("intermediate_size", c.n_dense_layers > 0 ? c.dense_ffn : c.ffn);
         set("vocab_size", c.vocab);
         set("max_position_embeddings", c.context_length);
         set("rms_norm_eps", c.norm_epsilon);
@@ -137,8 +143,8 @@ class HfFolderWriter {
         set("hidden_act", "silu");
         set("sliding_window", c.sliding_window > 0 ? Json(c.sliding_window) : Json());
         if (!llama && c.sliding_window > 0) set("use_sliding_window", true);
-        if (type_ == "glm4") set("attention_bias", c.qkv_bias);
-        if (type_ == "glm4" || type_ == "phi3") {
+        if (type_.starts_with("glm4")) set("attention_bias", c.qkv_bias);
+        if (type_.starts_with("glm4") || type_ == "phi3") {
             set("partial_rotary_factor",
                 static_cast<double>(c.rope_dim) / static_cast<double>(c.head_dim));
         }
@@ -149,12 +155,7 @@ class HfFolderWriter {
         }
         if (type_ == "phi3") fill_longrope();
         fill_scales();
-        if (experts) {
-            set(llama ? "num_local_experts" : "num_experts", c.n_experts);
-            set("num_experts_per_tok", c.n_experts_used);
-            if (!llama) set("moe_intermediate_size", c.ffn);
-            if (!llama) set("norm_topk_prob", c.normalise_expert_weights);
-        }
+        if (has_experts) fill_experts();
         const std::string scaling = c.architecture + ".rope.scaling.";
         if (file_.find(scaling + "type") != nullptr) {
             Json block{{"type", *file_.get_string(scaling + "type")},
@@ -162,6 +163,44 @@ class HfFolderWriter {
             block["original_max_position_embeddings"] =
                 *file_.get_int(scaling + "original_context_length");
             set("rope_scaling", block);
+        }
+    }
+
+    void fill_experts() {
+        const ModelConfig& c = config_;
+        set("num_experts_per_tok", c.n_experts_used);
+        if (type_ == "qwen3_moe") set("num_experts", c.n_experts);
+        if (type_ == "qwen3_moe" || type_ == "glm4_moe") {
+            set("moe_intermediate_size", c.ffn);
+            set("norm_topk_prob", c.normalise_expert_weights);
+        }
+        if (type_ == "glm4_moe") {
+            set("n_routed_experts", c.n_experts);
+            set("n_shared_experts", c.shared_ffn / c.ffn);
+            set("n_group", 1);
+            set("topk_group", 1);
+            set("first_k_dense_replace", c.n_dense_layers);
+            set("routed_scaling_factor", c.expert_weight_scale);
+            set("num_nextn_predict_layers", c.n_skipped_layers);
+            set("use_qk_norm", c.qk_norm != QkNorm::none);
+        }
+        if (!config.contains("num_experts") && !config.contains("n_routed_experts"))
+            set("num_local_experts", c.n_experts);
+        if (type_ == "granitemoeshared") set("shared_intermediate_size", c.shared_ffn);
+        if (type_ == "gpt_oss") {
+            set("attention_bias", true);
+            set("swiglu_limit", 7.0);
+            set("quantization_config", {{"quant_method", "mxfp4"}});
+            Json types = Json::array();
+            for (std::int32_t l = 0; l < c.n_layers; ++l)
+                types.push_back(l % 2 == 0 ? "sliding_attention" : "full_attention");
+            set("layer_types", types);
+        }
+        if (type_ == "minimax_m2") {
+            set("rotary_dim", c.rope_dim);
+            set("use_qk_norm", true);
+            set("use_routing_bias", true);
+            set("scoring_func", "sigmoid");
         }
     }
 
@@ -174,7 +213,7 @@ class HfFolderWriter {
         copy("embedding_scale", "embedding_multiplier");
         copy("residual_scale", "residual_multiplier");
         copy("attention.scale", "attention_multiplier");
-        copy("logit_scale", type_ == "granite" ? "logits_scaling" : "logit_scale");
+        copy("logit_scale", type_.starts_with("granite") ? "logits_scaling" : "logit_scale");
         copy("attn_logit_softcapping", "attn_logit_softcapping");
         copy("final_logit_softcapping", "final_logit_softcapping");
         copy("attention.layer_norm_epsilon", "layer_norm_eps");
@@ -312,7 +351,7 @@ class HfFolderWriter {
             {"attn_v", "self_attn.v_proj"},      {"attn_output", "self_attn.o_proj"},
             {"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"},
             {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
-            {"ffn_down", "mlp.down_proj"}};
+            {"ffn_down", "mlp.down_proj"},       {"ffn_gate_inp", "mlp.gate"}};
         // Where norms are called otherwise than llama's, or have no name there.
         static const std::map<std::string, std::map<std::string, std::string>> kOfType{
             {"glm4",
@@ -333,17 +372,31 @@ class HfFolderWriter {
              {{"post_attention_norm", "post_attention_layernorm"},
               {"ffn_norm", "pre_feedforward_layernorm"},
               {"post_ffw_norm", "post_feedforward_layernorm"}}},
+            {"glm4_moe",
+             {{"post_attention_norm", "post_attention_layernorm"},
+              {"exp_probs_b", "mlp.gate.e_score_correction_bias"},
+              {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
+              {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
+              {"ffn_down_shexp", "mlp.shared_experts.down_proj"}}},
+            {"gpt_oss",
+             {{"post_attention_norm", "post_attention_layernorm"},
+              {"attn_sinks", "self_attn.sinks"},
+              {"ffn_gate_inp", "mlp.router"}}},
+            {"minimax_m2",
+             {{"ffn_gate_inp", "block_sparse_moe.gate"},
+              {"exp_probs_b", "block_sparse_moe.e_score_correction_bias"}}},
+            {"mixtral", {{"ffn_gate_inp", "block_sparse_moe.gate"}}},
+            {"granitemoeshared", {{"ffn_gate_inp", "block_sparse_moe.router.layer"}}},
             {"phi3", {{"attn_qkv", "self_attn.qkv_proj"}, {"ffn_up", "mlp.gate_up_proj"}}}};
         const std::size_t first = name.find('.', 4);
         const std::size_t second = name.rfind('.');
         const std::string inner = name.substr(first + 1, second - first - 1);
         const std::string layer = "model.layers." + name.substr(4, first - 4) + ".";
-        if (inner == "ffn_gate_inp") {
-            return layer + (type_ == "mixtral" ? "block_sparse_moe.gate" : "mlp.gate") + ".weight";
-        }
         const auto of_type = kOfType.find(type_);
-        if (of_type != kOfType.end() && of_type->second.contains(inner))
-            return layer + of_type->second.at(inner) + name.substr(second);
+        if (of_type != kOfType.end() && of_type->second.contains(inner)) {
+            const bool whole = inner == "exp_probs_b" || inner == "attn_sinks";
+            return layer + of_type->second.at(inner) + (whole ? "" : name.substr(second));
+        }
         return layer + kInner.at(inner) + name.substr(second);
     }
 
@@ -354,7 +407,7 @@ class HfFolderWriter {
             {"ffn_down_exps.weight", {"w2", "down_proj"}}};
         const std::size_t first = tensor.name.find('.', 4);
         const auto& names = kNames.at(tensor.name.substr(first + 1));
-        const bool mixtral = type_ == "mixtral";
+        const bool mixtral = type_ == "mixtral" || type_ == "minimax_m2";
         const std::string layer = "model.layers." + tensor.name.substr(4, first - 4) + "." +
                                   (mixtral ? "block_sparse_moe" : "mlp") + ".experts.";
         const std::string all = text_of(file_, tensor);
@@ -367,6 +420,102 @@ class HfFolderWriter {
         }
     }
 
+    // Granite's: one tensor with the rows of gate and up of every expert, another with those of
+    // down. `ending` is that of our tensors: "_exps" or "_shexp".
+    void write_granite(const std::string& layer, const std::string& ending,
+                       const std::string& theirs) {
+        const auto tensor = [&](const char* what) -> const TensorInfo& {
+            return *file_.find_tensor("blk." + layer + ".ffn_" + what + ending + ".weight");
+        };
+        const TensorInfo& gate = tensor("gate");
+        const std::string gates = text_of(file_, gate), ups = text_of(file_, tensor("up"));
+        const bool several = gate.shape.size() == 3;
+        const std::size_t n = several ? static_cast<std::size_t>(gate.shape[2]) : 1;
+        std::string both;
+        for (std::size_t e = 0; e < n; ++e) {
+            const std::size_t bytes = gates.size() / n;
+            both += gates.substr(e * bytes, bytes) + ups.substr(e * bytes, bytes);
+        }
+        std::vector<std::int64_t> shape{2 * gate.shape[1], gate.shape[0]};
+        if (several) shape.insert(shape.begin(), gate.shape[2]);
+        const std::string to = "model.layers." + layer + "." + theirs;
+        add(to + ".input_linear.weight", gate.type, shape, both);
+        const TensorInfo& down = tensor("down");
+        add(to + ".output_linear.weight", down.type, {down.shape.rbegin(), down.shape.rend()},
+            text_of(file_, down));
+    }
+
+    // True: the tensor was written, or will be with the last of its kind.
+    bool write_as_granite(const TensorInfo& tensor) {
+        if (type_ != "granitemoeshared") return false;
+        const std::size_t dot = tensor.name.find('.', 4);
+        const std::string inner = tensor.name.substr(dot == std::string::npos ? 0 : dot + 1);
+        const std::string layer = tensor.name.substr(4, dot - 4);
+        if (inner == "ffn_down_exps.weight") write_granite(layer, "_exps", "block_sparse_moe");
+        if (inner == "ffn_down_shexp.weight") write_granite(layer, "_shexp", "shared_mlp");
+        return inner.ends_with("_exps.weight") || inner.ends_with("_shexp.weight");
+    }
+
+    // gpt-oss: rows of gate and up in turns, as blocks of MXFP4 whose bytes have two elements that
+    // follow each other, their scales in a tensor of their own; biases in turns, too.
+    void write_gpt_oss(const std::string& layer, const std::vector<std::string>& ours,
+                       const std::string& theirs) {
+        CHECK(experts != nullptr);
+        const std::string to = "model.layers." + layer + ".mlp.experts." + theirs;
+        std::vector<std::string> blocks, biases;
+        const TensorInfo* tensor = nullptr;
+        for (const std::string& what : ours) {
+            const std::string name = "blk." + layer + "." + what;
+            tensor = experts->find_tensor(name + ".weight");
+            blocks.push_back(text_of(*experts, *tensor));
+            biases.push_back(text_of(file_, *file_.find_tensor(name + ".bias")));
+        }
+        CHECK(tensor->type == TensorType::mxfp4);
+        const auto n = static_cast<std::size_t>(tensor->shape[1] * tensor->shape[2]);
+        const std::size_t row_blocks = static_cast<std::size_t>(tensor->shape[0]) / 32;
+        std::string bytes, scales, bias;
+        for (std::size_t row = 0; row < n; ++row) {
+            for (std::size_t part = 0; part < ours.size(); ++part) {
+                bias += biases[part].substr(4 * row, 4);
+                for (std::size_t b = 0; b < row_blocks; ++b) {
+                    const char* block = blocks[part].data() + 17 * (row * row_blocks + b);
+                    scales += block[0];
+                    std::vector<int> elements(32);
+                    for (std::size_t i = 0; i < 16; ++i) {
+                        elements[i] = block[1 + i] & 15;
+                        elements[i + 16] = (block[1 + i] >> 4) & 15;
+                    }
+                    for (std::size_t i = 0; i < 32; i += 2)
+                        bytes += static_cast<char>(elements[i] | elements[i + 1] << 4);
+                }
+            }
+        }
+        const auto parts = static_cast<std::int64_t>(ours.size());
+        const std::vector<std::int64_t> shape{tensor->shape[2], parts * tensor->shape[1],
+                                              static_cast<std::int64_t>(row_blocks)};
+        add_bytes(to + "_blocks", {shape[0], shape[1], shape[2], 16}, bytes);
+        add_bytes(to + "_scales", shape, scales);
+        add(to + "_bias", TensorType::f32, {shape[0], shape[1]}, bias);
+    }
+
+    // True: the tensor was written, or will be with the last of its kind.
+    bool write_as_gpt_oss(const TensorInfo& tensor) {
+        if (type_ != "gpt_oss" || tensor.name.find("_exps.") == std::string::npos) return false;
+        const std::string layer = tensor.name.substr(4, tensor.name.find('.', 4) - 4);
+        if (tensor.name.ends_with("ffn_down_exps.weight")) {
+            write_gpt_oss(layer, {"ffn_gate_exps", "ffn_up_exps"}, "gate_up_proj");
+            write_gpt_oss(layer, {"ffn_down_exps"}, "down_proj");
+        }
+        return true;
+    }
+
+    void add_bytes(const std::string& name, const std::vector<std::int64_t>& shape,
+                   const std::string& bytes) {
+        const std::size_t part = n_tensors_++ % parts_.size();
+        parts_[part].add(name, "U8", shape, bytes);
+        place_[name] = part;
+    }
+
     // Gemma's norm weights are published without the one that is added to them.
     static std::string less_one(const std::string& floats) {
         std::vector<float> values(floats.size() / sizeof(float));
@@ -377,7 +526,10 @@ class HfFolderWriter {
 
     void write_tensors() {
         for (const TensorInfo& tensor : file_.tensors()) {
-            if (tensor.name.starts_with("rope_")) continue;
+            if (tensor.name.starts_with("rope_") || write_as_granite(tensor) ||
+                write_as_gpt_oss(tensor)) {
+                continue;
+            }
             if (tensor.shape.size() == 3) {
                 write_experts(tensor);
                 continue;
@@ -385,8 +537,8 @@ class HfFolderWriter {
             const bool q = tensor.name.ends_with("attn_q.weight");
             const bool k = tensor.name.ends_with("attn_k.weight");
             std::string bytes = text_of(file_, tensor);
-            const bool interleaved =
-                config_.architecture == "llama" || type_ == "smollm3" || type_ == "granite";
+            const bool interleaved = config_.architecture == "llama" || type_ == "smollm3" ||
+                                     type_.starts_with("granite");
             if (interleaved && (q || k)) {
                 bytes = uninterleave(
                     bytes, static_cast<std::size_t>(tensor.rows()),

@@ -6,6 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <cmath>
+#include <numbers>
+#include <optional>
 
 #include "hf_folder.h"
 #include "model/info.h"
@@ -82,6 +85,13 @@ void expect_same_config(const ModelConfig& a, const ModelConfig& b) {
     EXPECT_EQ(a.n_experts, b.n_experts);
     EXPECT_EQ(a.n_experts_used, b.n_experts_used);
     EXPECT_EQ(a.normalise_expert_weights, b.normalise_expert_weights);
+    EXPECT_EQ(a.gating, b.gating);
+    EXPECT_EQ(a.expert_weight_scale, b.expert_weight_scale);
+    EXPECT_EQ(a.selection_bias, b.selection_bias);
+    EXPECT_EQ(a.shared_ffn, b.shared_ffn);
+    EXPECT_EQ(a.n_dense_layers, b.n_dense_layers);
+    EXPECT_EQ(a.dense_ffn, b.dense_ffn);
+    EXPECT_EQ(a.rope_dim, b.rope_dim);
 }
 
 // Less one and one more, floats are the same but for their last bits.
@@ -93,17 +103,22 @@ void expect_near_floats(std::span<const std::byte> got, std::span<const std::byt
     for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-7) << i;
 }
 
-void expect_same_tensors(const GgufFile& expected, WeightSource& source) {
+// experts: the file that experts' matrices are compared with.
+void expect_same_tensors(const GgufFile& expected, WeightSource& source,
+                         const GgufFile* experts = nullptr) {
     const bool gemma = expected.get_string("general.architecture")->starts_with("gemma");
     EXPECT_EQ(source.file().tensors().size(), expected.tensors().size());
-    for (const TensorInfo& tensor : expected.tensors()) {
+    for (const TensorInfo& plain : expected.tensors()) {
+        const bool other = experts != nullptr && plain.shape.size() == 3;
+        const GgufFile& file = other ? *experts : expected;
+        const TensorInfo& tensor = *file.find_tensor(plain.name);
         const TensorInfo* found = source.file().find_tensor(tensor.name);
         ASSERT_NE(found, nullptr) << tensor.name;
         EXPECT_EQ(found->type, tensor.type) << tensor.name;
         EXPECT_EQ(found->shape, tensor.shape) << tensor.name;
         const auto bytes = source.tensor(tensor.name);
         ASSERT_TRUE(bytes.ok()) << bytes.error().message;
-        const auto data = expected.read(tensor).value();
+        const auto data = file.read(tensor).value();
         if (gemma && tensor.name.ends_with("norm.weight")) {
             expect_near_floats(*bytes, data);
         } else {
@@ -116,9 +131,10 @@ void expect_same_tensors(const GgufFile& expected, WeightSource& source) {
 
 TEST_F(Folder, HoldsTheTensorsOfTheGgufFile) {
     std::size_t files = 1;
-    for (const char* name : {"tiny", "tiny-tied", "tiny-qwen2", "tiny-qwen3", "tiny-mistral",
-                             "tiny-mixtral", "tiny-qwen3moe", "smollm3", "olmo2", "glm4", "phi4",
-                             "granite", "command-r", "gemma2", "gemma3"}) {
+    for (const char* name :
+         {"tiny", "tiny-tied", "tiny-qwen2", "tiny-qwen3", "tiny-mistral", "tiny-mixtral",
+          "tiny-qwen3moe", "smollm3", "olmo2", "glm4", "phi4", "granite", "command-r", "gemma2",
+          "gemma3", "granitemoe", "glm4moe", "minimax-m2"}) {
         for (const TensorType type : {TensorType::bf16, TensorType::f16, TensorType::f32}) {
             const auto file = synth(shape_named(name), type);
             const std::string to = folder_.file(std::string(name) + tensor_type_info(type)->name);
@@ -139,8 +155,63 @@ TEST_F(Folder, HoldsTheTensorsOfTheGgufFile) {
             EXPECT_EQ(by_shape.layer_bytes, spec.layer_bytes) << name;
             EXPECT_EQ(by_shape.head_bytes, spec.head_bytes) << name;
             EXPECT_EQ(by_shape.kv_bytes_per_token_layer, spec.kv_bytes_per_token_layer) << name;
+            EXPECT_EQ(by_shape.layer_expert_bytes, spec.layer_expert_bytes) << name;
+            EXPECT_EQ(by_shape.flops_per_token_layer, spec.flops_per_token_layer) << name;
+            if (spec.n_experts == 0) continue;  // Phi's factors of rope are not counted
+            EXPECT_EQ(parameter_count(*planned), collect_info(*file).parameters) << name;
         }
     }
+}
+
+TEST_F(Folder, OfGptOssHasExpertsInMxfp4) {
+    SynthShape shape = shape_named("gpt-oss");
+    shape.n_layers = 3;
+    const auto plain = synth(shape, TensorType::f32);
+    const auto packed = synth(shape, TensorType::mxfp4);
+    HfFolderWriter writer(*plain, path(), 2);
+    writer.experts = packed.get();
+    writer.write();
+    for (const bool quantised : {false, true}) {
+        const auto folder =
+            ModelFolder::open(path(), quantised ? std::optional(TensorType::q8_0) : std::nullopt);
+        ASSERT_TRUE(folder.ok()) << folder.error().message;
+        expect_same_config(*read_model_config(**folder), *read_model_config(*plain));
+        expect_same_tensors(quantised ? *synth(shape, TensorType::q8_0) : *plain, **folder,
+                            packed.get());
+    }
+    const auto planned = spec::read_model_config_file(path() + "/config.json");
+    ASSERT_TRUE(planned.ok()) << planned.error().message;
+    EXPECT_EQ(model_spec(*planned, spec::WeightFormat::f32).layer_bytes,
+              read_model_spec(*plain)->layer_bytes);
+    EXPECT_EQ(parameter_count(*planned), collect_info(*plain).parameters);
+    writer.config["quantization_config"] = {{"quant_method", "fp8"}};
+    writer.write();
+    EXPECT_THAT(ModelFolder::open(path()).error().message,
+                HasSubstr("config.json: quantization_config.quant_method: expected \"mxfp4\""));
+}
+
+// Published ones say so; runtimes of GGUF files round.
+TEST_F(Folder, YarnMayBeginAndEndWithinADimension) {
+    SynthShape shape = shape_named("tiny");
+    shape.rope_scaling = {"yarn", 8, 64};
+    const auto file = synth(shape, TensorType::f16);
+    HfFolderWriter writer(*file, path());
+    writer.config["rope_scaling"] = {{"type", "yarn"},
+                                     {"factor", 8.0},
+                                     {"truncate", false},
+                                     {"original_max_position_embeddings", 64}};
+    writer.write();
+    const auto folder = ModelFolder::open(path());
+    ASSERT_TRUE(folder.ok()) << folder.error().message;
+    const auto factors = read_model_config(**folder)->rope_factors;
+    ASSERT_EQ(factors.size(), 4U);
+    // 64 positions hold 64 / (2 pi 10000^(i / 4)) rotations of pair i: the ramp would go from 0 to
+    // 1.01 pairs, and rounded goes from 0 to 2.
+    const double last = 4 * std::log(64 / (2 * std::numbers::pi)) / std::log(10000.0);
+    const double ramp = std::min(1.0, 1 / last);
+    EXPECT_NEAR(factors[1], 1 / (ramp / 8 + 1 - ramp), 1e-4);
+    EXPECT_EQ(factors[2], 8.0F);
+    EXPECT_NEAR(read_model_config(*file)->rope_factors[1], 1 / (0.5 / 8 + 0.5), 1e-4);
 }
 
 TEST_F(Folder, QuantisedAtLoadIsTheQuantisedFile) {

@@ -137,6 +137,34 @@ TEST(ModelShape, ExpertsAreStoredAndMostlyUnused) {
               static_cast<double>(find_model("llama3-8b", WeightFormat::q8_0)->layer_bytes));
 }
 
+// As published, in billions; GLM's without the layer that predicts more tokens, and those that a
+// token uses with the embedding and the head, which publishers leave out in part.
+TEST(ModelShape, ModelsWithDenseLayersAndSharedExpertsHaveTheirParameters) {
+    const struct {
+        const char* name;
+        double all, active;
+    } models[] = {{"glm-4.5-air", 106.9, 13.4},
+                  {"glm-4.6", 352.8, 33.6},
+                  {"minimax-m2", 228.7, 11.0},
+                  {"gpt-oss-20b", 20.9, 4.2},
+                  {"gpt-oss-120b", 116.8, 5.7}};
+    for (const auto& model : models) {
+        const ModelShape shape = *find_model_shape(model.name);
+        EXPECT_NEAR(static_cast<double>(parameter_count(shape)) / 1e9, model.all, 0.06)
+            << model.name;
+        EXPECT_NEAR(static_cast<double>(active_parameter_count(shape)) / 1e9, model.active, 0.06)
+            << model.name;
+    }
+    // A dense layer of GLM's is smaller than one with experts, whose size all are planned with.
+    ModelShape glm = *find_model_shape("glm-4.5-air");
+    const std::int64_t with_experts = model_spec(glm, WeightFormat::q4_k).layer_bytes;
+    glm.n_dense_layers = 0;
+    EXPECT_EQ(model_spec(glm, WeightFormat::q4_k).layer_bytes, with_experts);
+    glm.n_dense_layers = 1;
+    glm.dense_ffn = 1 << 20;
+    EXPECT_GT(model_spec(glm, WeightFormat::q4_k).layer_bytes, with_experts);
+}
+
 TEST(ModelConfigFile, ReadsExperts) {
     const auto mixtral = parse_model_config(
         R"({"_name_or_path": "mixtral-8x7b", "model_type": "mixtral", "hidden_size": 4096,

@@ -22,6 +22,8 @@ std::vector<std::string> whole_tensors(const model::ModelConfig& config) {
     if (!config.fused_qkv)
         names.insert(names.end(), {"attn_q.weight", "attn_k.weight", "attn_v.weight"});
     if (config.input_norms) names.emplace_back("attn_norm.weight");
+    if (config.output_bias) names.emplace_back("attn_output.bias");
+    if (config.attention_sinks) names.emplace_back("attn_sinks.weight");
     if (config.output_norms) names.emplace_back("post_attention_norm.weight");
     if (config.qkv_bias) names.insert(names.end(), {"attn_q.bias", "attn_k.bias", "attn_v.bias"});
     if (config.qk_norm != model::QkNorm::none)
@@ -73,6 +75,12 @@ base::Result<AttentionWeights> AttentionWeights::load(WeightLoader& loader,
     }
     TRY_VOID(load_projections(loader, config, layer, weights));
     TRY(weights.output, loader.matrix(name("attn_output.weight"), hidden, queries));
+    if (config.output_bias) {
+        TRY(weights.output_bias, loader.vector(name("attn_output.bias"), hidden));
+    }
+    if (config.attention_sinks) {
+        TRY(weights.sinks, loader.vector(name("attn_sinks.weight"), config.n_heads));
+    }
     if (config.output_norms) {
         TRY(weights.output_norm, loader.vector(name("post_attention_norm.weight"), hidden));
     }
@@ -126,9 +134,10 @@ base::Status AttentionRunner::run(Device& device, const model::ModelConfig& conf
     // Every row's keys are in place before any row attends to them.
     device.kv_store({rows.kv, *k_, *v_, rows.sequences});
     device.attention({rows.kv, *q_, *attended_, config.n_heads, config.window_of(layer),
-                      rows.sequences, config.attention_scale, config.attention_softcap});
+                      rows.sequences, config.attention_scale, config.attention_softcap,
+                      weights.sinks.get()});
     return shared.added.run(device, config, *weights.output, *attended_, weights.output_norm.get(),
-                            rows);
+                            rows, weights.output_bias.get());
 }
 
 }  // namespace helix::engine

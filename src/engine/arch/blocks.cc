@@ -28,6 +28,18 @@ void norm_rows(Device& device, const model::ModelConfig& config, const Buffer& x
     }
 }
 
+void gate_rows(Device& device, const model::ModelConfig& config, Buffer& gate, const Buffer& up,
+               std::int64_t rows, std::int64_t width) {
+    switch (config.activation) {
+        case model::Activation::silu:
+            return device.swiglu({gate, up, rows, width});
+        case model::Activation::gelu:
+            return device.geglu({gate, up, rows, width});
+        case model::Activation::clamped_silu:
+            return device.clamped_swiglu({gate, up, rows, width});
+    }
+}
+
 base::Status NormedRows::run(Device& device, const model::ModelConfig& config,
                              const LayerRows& rows, const Buffer* weight) {
     current_ = &rows.hidden;
@@ -39,8 +51,9 @@ base::Status NormedRows::run(Device& device, const model::ModelConfig& config,
 }
 
 base::Status AddedRows::run(Device& device, const model::ModelConfig& config, const Matrix& matrix,
-                            const Buffer& x, const Buffer* norm, const LayerRows& rows) {
-    if (norm == nullptr && config.residual_scale == 1.0F) {
+                            const Buffer& x, const Buffer* norm, const LayerRows& rows,
+                            const Buffer* bias) {
+    if (norm == nullptr && bias == nullptr && config.residual_scale == 1.0F) {
         const ops::Projection sum[] = {{matrix, rows.hidden, true}};
         device.matmul({x, rows.rows, sum});
         return base::Ok{};
@@ -49,6 +62,7 @@ base::Status AddedRows::run(Device& device, const model::ModelConfig& config, co
     TRY_VOID(make_room(device, values_, rows.rows * hidden));
     const ops::Projection product[] = {{matrix, *values_}};
     device.matmul({x, rows.rows, product});
+    if (bias != nullptr) device.add_bias({*values_, *bias, rows.rows, hidden});
     if (norm != nullptr) norm_rows(device, config, *values_, *norm, *values_, rows.rows);
     device.add_rows({*values_, rows.hidden, rows.rows, hidden, config.residual_scale});
     return base::Ok{};

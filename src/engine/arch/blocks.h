@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,10 @@ base::Result<std::int64_t> tensors_bytes(const WeightLoader& loader, std::int32_
 void norm_rows(Device& device, const model::ModelConfig& config, const Buffer& x,
                const Buffer& weight, Buffer& y, std::int64_t rows);
 
+// gate = activation(gate) * up, by the model's activation.
+void gate_rows(Device& device, const model::ModelConfig& config, Buffer& gate, const Buffer& up,
+               std::int64_t rows, std::int64_t width);
+
 // What a block reads: the rows' residuals, normed where the model norms them.
 class NormedRows {
   public:
@@ -41,13 +46,14 @@ class NormedRows {
     const Buffer* current_ = nullptr;
 };
 
-// What a block adds to the residuals: the product of its last matrix, normed and scaled where the
-// model does so.
+// What a block adds to the residuals: the product of its last matrix, with a bias, normed and
+// scaled where the model does so.
 class AddedRows {
   public:
-    // x: [rows, width of the matrix]; norm: [hidden] or null.
+    // x: [rows, width of the matrix]; norm and bias, which comes first: [hidden] or null.
     base::Status run(Device& device, const model::ModelConfig& config, const Matrix& matrix,
-                     const Buffer& x, const Buffer* norm, const LayerRows& rows);
+                     const Buffer& x, const Buffer* norm, const LayerRows& rows,
+                     const Buffer* bias = nullptr);
 
   private:
     std::unique_ptr<Buffer> values_;  // [rows, hidden]
@@ -65,7 +71,9 @@ struct AttentionWeights {
     std::unique_ptr<Matrix> q, k, v;                 // [heads * head_dim, hidden]
     std::unique_ptr<Buffer> q_bias, k_bias, v_bias;  // [heads * head_dim] or null
     std::unique_ptr<Buffer> q_norm, k_norm;          // as model::QkNorm says, or null
+    std::unique_ptr<Buffer> sinks;                   // [n_heads] or null
     std::unique_ptr<Matrix> output;                  // [hidden, n_heads * head_dim]
+    std::unique_ptr<Buffer> output_bias;             // [hidden] or null
     std::unique_ptr<Buffer> output_norm;             // [hidden] or null
 
     static base::Result<std::int64_t> bytes(const WeightLoader& loader,
@@ -101,12 +109,20 @@ struct FeedForwardWeights {
     static base::Result<FeedForwardWeights> load(WeightLoader& loader,
                                                  const model::ModelConfig& config,
                                                  std::int32_t layer);
+    // Those of the expert that every row visits: matrices alone.
+    static base::Result<FeedForwardWeights> load_shared(WeightLoader& loader,
+                                                        const model::ModelConfig& config,
+                                                        std::int32_t layer);
 };
 
 class FeedForwardRunner {
   public:
     base::Status run(Device& device, const model::ModelConfig& config,
                      const FeedForwardWeights& weights, const LayerRows& rows, BlockRows& shared);
+    // The same of rows that shared.normed has already.
+    base::Status run_normed(Device& device, const model::ModelConfig& config,
+                            const FeedForwardWeights& weights, const LayerRows& rows,
+                            BlockRows& shared);
 
   private:
     std::unique_ptr<Buffer> gate_, up_;
@@ -114,13 +130,19 @@ class FeedForwardRunner {
 
 // x += the weighted sum of the feed-forwards of the experts that a row is routed to. A router
 // scores all experts; the n_experts_used with the highest scores run, the lower number first where
-// scores are equal.
+// scores are equal. Then comes what an expert adds that every row visits, where there is one.
 struct ExpertWeights {
     std::unique_ptr<Buffer> norm;            // [hidden]
     std::unique_ptr<Matrix> router;          // [n_experts, hidden]
+    std::unique_ptr<Buffer> selection_bias;  // [n_experts] or null
     std::unique_ptr<Matrix> gate, up, down;  // one for each expert, as FeedForwardWeights
+    std::unique_ptr<Buffer> router_bias;     // [n_experts] or null, added to the scores
+    // [n_experts, outputs], or null
+    std::unique_ptr<Buffer> gate_bias, up_bias, down_bias;
+    std::optional<FeedForwardWeights> shared;
 
-    static std::vector<std::string> tensors();
+    static base::Result<std::int64_t> bytes(const WeightLoader& loader,
+                                            const model::ModelConfig& config, std::int32_t layer);
     static base::Result<ExpertWeights> load(WeightLoader& loader, const model::ModelConfig& config,
                                             std::int32_t layer);
 };
@@ -131,9 +153,15 @@ class ExpertRunner {
                      const LayerRows& rows, BlockRows& shared);
 
   private:
+    base::Status route(Device& device, const model::ModelConfig& config,
+                       const ExpertWeights& weights, const Buffer& normed, std::int64_t rows);
+    void visit(Device& device, const model::ModelConfig& config, const ExpertWeights& weights,
+               std::int64_t visits);
+
     std::unique_ptr<Routing> routing_;
     std::unique_ptr<Buffer> scores_;                        // [rows, n_experts]
     std::unique_ptr<Buffer> inputs_, gate_, up_, outputs_;  // a row for each visit
+    FeedForwardRunner of_all_;                              // the expert that every row visits
 };
 
 }  // namespace helix::engine

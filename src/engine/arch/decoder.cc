@@ -6,8 +6,8 @@
 #include "engine/arch/architecture.h"
 #include "engine/arch/blocks.h"
 
-// A layer of attention and of a feed-forward or experts. What tells the families apart (biases,
-// norms and their places, the pairs of rope, windows) is in the config.
+// A layer of attention and of a feed-forward or experts, also in one model. What tells the families
+// apart (biases, norms and their places, the pairs of rope, windows) is in the config.
 
 namespace helix::engine {
 namespace {
@@ -24,8 +24,8 @@ class Decoder final : public Architecture {
     base::Result<std::int64_t> layer_bytes(const WeightLoader& loader,
                                            std::int32_t layer) const override {
         TRY(const std::int64_t attention, AttentionWeights::bytes(loader, config_, layer));
-        TRY(const std::int64_t rest, config_.n_experts > 0
-                                         ? tensors_bytes(loader, layer, ExpertWeights::tensors())
+        TRY(const std::int64_t rest, config_.has_experts(layer)
+                                         ? ExpertWeights::bytes(loader, config_, layer)
                                          : FeedForwardWeights::bytes(loader, config_, layer));
         return attention + rest;
     }
@@ -33,7 +33,7 @@ class Decoder final : public Architecture {
     base::Status load_layer(WeightLoader& loader, std::int32_t l) override {
         Layer layer;
         TRY(layer.attention, AttentionWeights::load(loader, config_, l));
-        if (config_.n_experts > 0) {
+        if (config_.has_experts(l)) {
             TRY(layer.feed_forward, ExpertWeights::load(loader, config_, l));
         } else {
             TRY(layer.feed_forward, FeedForwardWeights::load(loader, config_, l));

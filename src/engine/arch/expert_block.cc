@@ -1,10 +1,28 @@
 #include "engine/arch/blocks.h"
 
+#include "base/check.h"
+
 namespace helix::engine {
 
-std::vector<std::string> ExpertWeights::tensors() {
-    return {"ffn_norm.weight", "ffn_gate_inp.weight", "ffn_gate_exps.weight", "ffn_up_exps.weight",
-            "ffn_down_exps.weight"};
+base::Result<std::int64_t> ExpertWeights::bytes(const WeightLoader& loader,
+                                                const model::ModelConfig& config,
+                                                std::int32_t layer) {
+    std::vector<std::string> names{config.feed_forward_norm, "ffn_gate_inp.weight",
+                                   "ffn_gate_exps.weight", "ffn_up_exps.weight",
+                                   "ffn_down_exps.weight"};
+    if (config.selection_bias) names.emplace_back("exp_probs_b.bias");
+    std::int64_t biases = 0;
+    if (config.expert_biases) {
+        names.emplace_back("ffn_gate_inp.bias");
+        biases = std::int64_t{config.n_experts} * (2 * std::int64_t{config.ffn} + config.hidden) *
+                 std::int64_t{sizeof(float)};
+    }
+    if (config.shared_ffn > 0) {
+        names.insert(names.end(),
+                     {"ffn_gate_shexp.weight", "ffn_up_shexp.weight", "ffn_down_shexp.weight"});
+    }
+    TRY(const std::int64_t sum, tensors_bytes(loader, layer, names));
+    return sum + biases;
 }
 
 base::Result<ExpertWeights> ExpertWeights::load(WeightLoader& loader,
@@ -14,12 +32,58 @@ base::Result<ExpertWeights> ExpertWeights::load(WeightLoader& loader,
     const std::int64_t n = config.n_experts;
     const std::int64_t hidden = config.hidden;
     ExpertWeights weights;
-    TRY(weights.norm, loader.vector(name("ffn_norm.weight"), hidden));
+    TRY(weights.norm, loader.vector(layer_tensor(layer, config.feed_forward_norm), hidden));
     TRY(weights.router, loader.matrix(name("ffn_gate_inp.weight"), n, hidden));
+    if (config.selection_bias) {
+        TRY(weights.selection_bias, loader.vector(name("exp_probs_b.bias"), n));
+    }
     TRY(weights.gate, loader.matrices(name("ffn_gate_exps.weight"), n, config.ffn, hidden));
     TRY(weights.up, loader.matrices(name("ffn_up_exps.weight"), n, config.ffn, hidden));
     TRY(weights.down, loader.matrices(name("ffn_down_exps.weight"), n, hidden, config.ffn));
+    if (config.expert_biases) {
+        TRY(weights.router_bias, loader.vector(name("ffn_gate_inp.bias"), n));
+        TRY(weights.gate_bias, loader.vector(name("ffn_gate_exps.bias"), n * config.ffn));
+        TRY(weights.up_bias, loader.vector(name("ffn_up_exps.bias"), n * config.ffn));
+        TRY(weights.down_bias, loader.vector(name("ffn_down_exps.bias"), n * hidden));
+    }
+    if (config.shared_ffn > 0) {
+        TRY(weights.shared, FeedForwardWeights::load_shared(loader, config, layer));
+    }
     return weights;
+}
+
+base::Status ExpertRunner::route(Device& device, const model::ModelConfig& config,
+                                 const ExpertWeights& weights, const Buffer& normed,
+                                 std::int64_t rows) {
+    if (routing_ == nullptr) routing_ = device.make_routing();
+    TRY_VOID(make_room(device, scores_, rows * config.n_experts));
+    const ops::Projection router[] = {{*weights.router, *scores_}};
+    device.matmul({normed, rows, router});
+    if (weights.router_bias != nullptr)
+        device.add_bias({*scores_, *weights.router_bias, rows, config.n_experts});
+    device.route_rows({*scores_, rows, config.n_experts, config.n_experts_used,
+                       config.normalise_expert_weights, *routing_,
+                       config.expert_weight_scale * config.residual_scale,
+                       config.gating == model::Gating::sigmoid, weights.selection_bias.get()});
+    return base::Ok{};
+}
+
+// The feed-forwards of all visits, from inputs_ to outputs_.
+void ExpertRunner::visit(Device& device, const model::ModelConfig& config,
+                         const ExpertWeights& weights, std::int64_t visits) {
+    const bool biased = weights.gate_bias != nullptr;
+    const std::int64_t ffn = config.ffn;
+    const ops::Projection gate_up[] = {{*weights.gate, *gate_}, {*weights.up, *up_}};
+    device.expert_matmul({*routing_, *inputs_, gate_up});
+    if (biased) {
+        device.add_bias({*gate_, *weights.gate_bias, visits, ffn, routing_.get()});
+        device.add_bias({*up_, *weights.up_bias, visits, ffn, routing_.get()});
+    }
+    gate_rows(device, config, *gate_, *up_, visits, ffn);
+    const ops::Projection down[] = {{*weights.down, *outputs_}};
+    device.expert_matmul({*routing_, *gate_, down});
+    if (biased)
+        device.add_bias({*outputs_, *weights.down_bias, visits, config.hidden, routing_.get()});
 }
 
 base::Status ExpertRunner::run(Device& device, const model::ModelConfig& config,
@@ -28,27 +92,21 @@ base::Status ExpertRunner::run(Device& device, const model::ModelConfig& config,
     const std::int64_t hidden = config.hidden;
     const std::int64_t ffn = config.ffn;
     const std::int64_t visits = rows.rows * config.n_experts_used;
-    if (routing_ == nullptr) routing_ = device.make_routing();
-    TRY_VOID(make_room(device, scores_, rows.rows * config.n_experts));
     TRY_VOID(make_room(device, inputs_, visits * hidden));
     TRY_VOID(make_room(device, outputs_, visits * hidden));
     TRY_VOID(make_room(device, gate_, visits * ffn));
     TRY_VOID(make_room(device, up_, visits * ffn));
     TRY_VOID(shared.normed.run(device, config, rows, weights.norm.get()));
     const Buffer& normed = shared.normed.values();
-    const ops::Projection router[] = {{*weights.router, *scores_}};
-    device.matmul({normed, rows.rows, router});
-    device.route_rows({*scores_, rows.rows, config.n_experts, config.n_experts_used,
-                       config.normalise_expert_weights, *routing_, config.residual_scale});
+    TRY_VOID(route(device, config, weights, normed, rows.rows));
 
     device.gather_visits({*routing_, normed, *inputs_, hidden});
-    const ops::Projection gate_up[] = {{*weights.gate, *gate_}, {*weights.up, *up_}};
-    device.expert_matmul({*routing_, *inputs_, gate_up});
-    device.swiglu({*gate_, *up_, visits, ffn});
-    const ops::Projection down[] = {{*weights.down, *outputs_}};
-    device.expert_matmul({*routing_, *gate_, down});
+    visit(device, config, weights, visits);
     device.add_visits({*routing_, *outputs_, rows.hidden, hidden});
-    return base::Ok{};
+    if (!weights.shared) return base::Ok{};
+    // It reads what the router has read, which is not the residuals that have just changed.
+    CHECK(&normed != &rows.hidden);
+    return of_all_.run_normed(device, config, *weights.shared, rows, shared);
 }
 
 }  // namespace helix::engine

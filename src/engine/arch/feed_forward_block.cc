@@ -15,11 +15,11 @@ base::Result<std::int64_t> FeedForwardWeights::bytes(const WeightLoader& loader,
                                                      std::int32_t layer) {
     std::vector<std::string> names{"ffn_down.weight"};
     if (!config.fused_gate_up) names.insert(names.end(), {"ffn_gate.weight", "ffn_up.weight"});
-    if (has_norm(config)) names.emplace_back("ffn_norm.weight");
+    if (has_norm(config)) names.push_back(config.feed_forward_norm);
     if (config.output_norms) names.emplace_back("post_ffw_norm.weight");
     TRY(std::int64_t sum, tensors_bytes(loader, layer, names));
     if (config.fused_gate_up) {
-        const std::int64_t rows[] = {config.ffn, config.ffn};
+        const std::int64_t rows[] = {config.dense_width(), config.dense_width()};
         TRY(const std::int64_t fused,
             loader.split_bytes(layer_tensor(layer, "ffn_up.weight"), rows));
         sum += fused;
@@ -31,41 +31,57 @@ base::Result<FeedForwardWeights> FeedForwardWeights::load(WeightLoader& loader,
                                                           const model::ModelConfig& config,
                                                           std::int32_t layer) {
     const auto name = [layer](const char* what) { return layer_tensor(layer, what); };
+    const std::int64_t ffn = config.dense_width();
     FeedForwardWeights weights;
     if (has_norm(config)) {
-        TRY(weights.norm, loader.vector(name("ffn_norm.weight"), config.hidden));
+        TRY(weights.norm,
+            loader.vector(layer_tensor(layer, config.feed_forward_norm), config.hidden));
     }
     if (config.fused_gate_up) {
-        const std::int64_t rows[] = {config.ffn, config.ffn};
+        const std::int64_t rows[] = {ffn, ffn};
         TRY(auto parts, loader.split_matrix(name("ffn_up.weight"), rows, config.hidden));
         weights.gate = std::move(parts[0]);
         weights.up = std::move(parts[1]);
     } else {
-        TRY(weights.gate, loader.matrix(name("ffn_gate.weight"), config.ffn, config.hidden));
-        TRY(weights.up, loader.matrix(name("ffn_up.weight"), config.ffn, config.hidden));
+        TRY(weights.gate, loader.matrix(name("ffn_gate.weight"), ffn, config.hidden));
+        TRY(weights.up, loader.matrix(name("ffn_up.weight"), ffn, config.hidden));
     }
-    TRY(weights.down, loader.matrix(name("ffn_down.weight"), config.hidden, config.ffn));
+    TRY(weights.down, loader.matrix(name("ffn_down.weight"), config.hidden, ffn));
     if (config.output_norms) {
         TRY(weights.output_norm, loader.vector(name("post_ffw_norm.weight"), config.hidden));
     }
     return weights;
 }
 
+base::Result<FeedForwardWeights> FeedForwardWeights::load_shared(WeightLoader& loader,
+                                                                 const model::ModelConfig& config,
+                                                                 std::int32_t layer) {
+    const auto name = [layer](const char* what) { return layer_tensor(layer, what); };
+    const std::int64_t ffn = config.shared_ffn;
+    FeedForwardWeights weights;
+    TRY(weights.gate, loader.matrix(name("ffn_gate_shexp.weight"), ffn, config.hidden));
+    TRY(weights.up, loader.matrix(name("ffn_up_shexp.weight"), ffn, config.hidden));
+    TRY(weights.down, loader.matrix(name("ffn_down_shexp.weight"), config.hidden, ffn));
+    return weights;
+}
+
 base::Status FeedForwardRunner::run(Device& device, const model::ModelConfig& config,
                                     const FeedForwardWeights& weights, const LayerRows& rows,
                                     BlockRows& shared) {
-    const std::int64_t ffn = config.ffn;
-    TRY_VOID(make_room(device, gate_, rows.rows * ffn));
-    TRY_VOID(make_room(device, up_, rows.rows * ffn));
     if (!config.parallel_blocks)
         TRY_VOID(shared.normed.run(device, config, rows, weights.norm.get()));
+    return run_normed(device, config, weights, rows, shared);
+}
+
+base::Status FeedForwardRunner::run_normed(Device& device, const model::ModelConfig& config,
+                                           const FeedForwardWeights& weights, const LayerRows& rows,
+                                           BlockRows& shared) {
+    const std::int64_t ffn = weights.gate->shape().rows;
+    TRY_VOID(make_room(device, gate_, rows.rows * ffn));
+    TRY_VOID(make_room(device, up_, rows.rows * ffn));
     const ops::Projection gate_up[] = {{*weights.gate, *gate_}, {*weights.up, *up_}};
     device.matmul({shared.normed.values(), rows.rows, gate_up});
-    if (config.activation == model::Activation::gelu) {
-        device.geglu({*gate_, *up_, rows.rows, ffn});
-    } else {
-        device.swiglu({*gate_, *up_, rows.rows, ffn});
-    }
+    gate_rows(device, config, *gate_, *up_, rows.rows, ffn);
     return shared.added.run(device, config, *weights.down, *gate_, weights.output_norm.get(), rows);
 }
 

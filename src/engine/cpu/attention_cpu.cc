@@ -48,6 +48,7 @@ void PagedAttention::run(const Kernels& kernels, ThreadPool& pool, const KvLayou
         if (shape.window > 0) task.begin = std::max(0, task.n_positions - shape.window);
         task.scale = scale;
         task.softcap = shape.softcap;
+        if (shape.sinks != nullptr) task.sinks = shape.sinks + std::ptrdiff_t{head} * group;
         task.pages = sequence.pages;
         task.block_size = layout.block_size;
         task.kv_head = head;
@@ -94,7 +95,8 @@ void CpuDevice::attention(const ops::Attention& op) {
         sequences_.push_back({s.first_row, s.rows, s.first_position, pages});
         pages += s.pages.size();
     }
-    const ops::AttentionShape shape{op.n_heads, op.window, op.scale, op.softcap};
+    const ops::AttentionShape shape{op.n_heads, op.window, op.scale, op.softcap,
+                                    op.sinks == nullptr ? nullptr : data_of(*op.sinks)};
     attention_.run(kernels_, pool_, kv.layout(), shape, sequences_, data_of(op.q), data_of(op.out));
 }
 

@@ -20,9 +20,10 @@ struct AttentionRows {
 
 struct AttentionShape {
     int n_heads = 0;
-    std::int32_t window = 0;  // positions that a row attends to, its own the last; 0: all
-    float scale = 0;          // of scores; 0: 1 / sqrt(head_dim)
-    float softcap = 0;        // of what they are then; 0: none
+    std::int32_t window = 0;       // positions that a row attends to, its own the last; 0: all
+    float scale = 0;               // of scores; 0: 1 / sqrt(head_dim)
+    float softcap = 0;             // of what they are then; 0: none
+    const float* sinks = nullptr;  // [n_heads], as ops::Attention has them
 };
 
 // Causal attention: out = softmax(scale * q K^T) V for each row over the positions up to

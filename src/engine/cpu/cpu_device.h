@@ -63,7 +63,9 @@ class CpuDevice final : public Device {
     void attention(const ops::Attention& op) override;
     void swiglu(const ops::Swiglu& op) override;
     void add_rows(const ops::AddRows& op) override;
+    void add_bias(const ops::AddBias& op) override;
     void geglu(const ops::Geglu& op) override;
+    void clamped_swiglu(const ops::ClampedSwiglu& op) override;
     void layer_norm(const ops::LayerNorm& op) override;
     void scale_rows(const ops::ScaleRows& op) override;
     void copy_rows(const ops::CopyRows& op) override;

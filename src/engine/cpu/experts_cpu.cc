@@ -17,17 +17,24 @@ namespace {
 using base::size_of;
 
 // The numbers of the `count` highest scores, ascending; of equal ones the lower. Scores that are
-// no numbers come last.
-void choose(std::span<const float> scores, std::span<std::int32_t> chosen) {
+// no numbers come last. bias: added to each, or empty.
+void choose(std::span<const float> scores, std::span<const float> bias,
+            std::span<std::int32_t> chosen) {
     const auto taken_end = [&](std::size_t n) { return chosen.begin() + std::ptrdiff_t(n); };
+    const auto score_of = [&](std::size_t e) {
+        return bias.empty() ? scores[e] : scores[e] + bias[e];
+    };
     for (std::size_t n = 0; n < chosen.size(); ++n) {
         std::int32_t best = -1;
+        float top = 0;
         for (std::size_t e = 0; e < scores.size(); ++e) {
             const auto expert = static_cast<std::int32_t>(e);
             if (std::find(chosen.begin(), taken_end(n), expert) != taken_end(n)) continue;
-            const bool first_number =
-                best >= 0 && std::isnan(scores[size_of(best)]) && !std::isnan(scores[e]);
-            if (best < 0 || first_number || scores[e] > scores[size_of(best)]) best = expert;
+            const float score = score_of(e);
+            const bool first_number = best >= 0 && std::isnan(top) && !std::isnan(score);
+            if (best >= 0 && !first_number && !(score > top)) continue;
+            best = expert;
+            top = score;
         }
         chosen[n] = best;
     }
@@ -35,9 +42,10 @@ void choose(std::span<const float> scores, std::span<std::int32_t> chosen) {
 }
 
 // A row's experts and their weights. scores is work space afterwards.
-void route_row(const ops::Kernels& kernels, const ops::RouteRows& op, std::span<float> scores,
-               std::span<std::int32_t> chosen, std::span<float> weights) {
-    choose(scores, chosen);
+void route_by_softmax(const ops::Kernels& kernels, const ops::RouteRows& op,
+                      std::span<float> scores, std::span<std::int32_t> chosen,
+                      std::span<float> weights) {
+    choose(scores, {}, chosen);
     float top = -std::numeric_limits<float>::infinity();
     for (const std::int32_t expert : chosen) top = std::max(top, scores[size_of(expert)]);
     kernels.exp_row(scores.data(), std::ssize(scores), top, 1.0F, scores.data());
@@ -49,6 +57,20 @@ void route_row(const ops::Kernels& kernels, const ops::RouteRows& op, std::span<
     }
     for (std::size_t i = 0; i < chosen.size(); ++i)
         weights[i] = scores[size_of(chosen[i])] / sum * op.factor;
+}
+
+void route_by_sigmoid(const ops::Kernels& kernels, const ops::RouteRows& op,
+                      std::span<const float> bias, std::span<float> scores,
+                      std::span<std::int32_t> chosen, std::span<float> weights) {
+    kernels.sigmoid_row(scores.data(), std::ssize(scores), scores.data());
+    choose(scores, bias, chosen);
+    // So that a row whose chosen weights are all zero has zeros.
+    float sum = 1e-20F;
+    for (const std::int32_t expert : chosen) sum += scores[size_of(expert)];
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+        const float weight = scores[size_of(chosen[i])];
+        weights[i] = (op.normalise ? weight / sum : weight) * op.factor;
+    }
 }
 
 // Sorts the visits by expert.
@@ -80,11 +102,18 @@ void CpuDevice::route_rows(const ops::RouteRows& op) {
     r.chosen.resize(size_of(op.rows) * used);
     r.chosen_weights.resize(size_of(op.rows) * used);
     const std::span<float> scores(data_of(op.scores), size_of(op.rows) * n);
+    std::span<const float> bias;
+    if (op.bias != nullptr) bias = {data_of(*op.bias), n};
     pool_.run(op.rows, [&](std::int64_t row, int) {
         const std::size_t at = size_of(row) * used;
-        route_row(kernels_, op, scores.subspan(size_of(row) * n, n),
-                  std::span(r.chosen).subspan(at, used),
-                  std::span(r.chosen_weights).subspan(at, used));
+        const auto of_row = scores.subspan(size_of(row) * n, n);
+        const auto chosen = std::span(r.chosen).subspan(at, used);
+        const auto weights = std::span(r.chosen_weights).subspan(at, used);
+        if (op.sigmoid) {
+            route_by_sigmoid(kernels_, op, bias, of_row, chosen, weights);
+        } else {
+            route_by_softmax(kernels_, op, of_row, chosen, weights);
+        }
     });
     collect_visits(op.n_experts, r);
 }

@@ -8,8 +8,10 @@
 #include "base/result.h"
 #include "engine/device/memory.h"
 #include "engine/host/thread_pool.h"
+#include "engine/ops/add_bias.h"
 #include "engine/ops/add_rows.h"
 #include "engine/ops/attention.h"
+#include "engine/ops/clamped_swiglu.h"
 #include "engine/ops/copy_rows.h"
 #include "engine/ops/experts.h"
 #include "engine/ops/geglu.h"
@@ -85,7 +87,9 @@ class Device {
     virtual void attention(const ops::Attention& op) = 0;
     virtual void swiglu(const ops::Swiglu& op) = 0;
     virtual void add_rows(const ops::AddRows& op) = 0;
+    virtual void add_bias(const ops::AddBias& op) = 0;
     virtual void geglu(const ops::Geglu& op) = 0;
+    virtual void clamped_swiglu(const ops::ClampedSwiglu& op) = 0;
     virtual void layer_norm(const ops::LayerNorm& op) = 0;
     virtual void scale_rows(const ops::ScaleRows& op) = 0;
     virtual void copy_rows(const ops::CopyRows& op) = 0;

@@ -132,11 +132,13 @@ void DeviceGroup::attention(const ops::Attention& op) {
     const std::int64_t rows = rows_through(op.sequences);
     const std::int64_t width = std::int64_t{op.n_heads} * kv.layout().head_dim;
     CHECK(op.n_heads % ranks() == 0);
+    if (op.sinks != nullptr && !need_parts(*op.sinks, 1, op.n_heads)) return;
     if (rows == 0 || !need_parts(op.q, rows, width) || !write_parts(op.out, rows, width)) return;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
         ranks_[rank]->attention({kv.of_rank(rank), columns_of(op.q, rank), columns_of(op.out, rank),
                                  op.n_heads / static_cast<int>(ranks()), op.window, op.sequences,
-                                 op.scale, op.softcap});
+                                 op.scale, op.softcap,
+                                 op.sinks == nullptr ? nullptr : &columns_of(*op.sinks, rank)});
     }
 }
 
@@ -169,6 +171,34 @@ void DeviceGroup::swiglu(const ops::Swiglu& op) {
 
 void DeviceGroup::geglu(const ops::Geglu& op) {
     run_gated(op, [](Device& device, const ops::Geglu& own) { device.geglu(own); });
+}
+
+void DeviceGroup::clamped_swiglu(const ops::ClampedSwiglu& op) {
+    run_gated(op,
+              [](Device& device, const ops::ClampedSwiglu& own) { device.clamped_swiglu(own); });
+}
+
+void DeviceGroup::add_bias(const ops::AddBias& op) {
+    if (op.rows == 0) return;
+    const bool parts = is_divided(op.x);
+    const std::int64_t biases = op.bias.size() / op.width;
+    if (parts ? !need_parts(op.bias, biases, op.width) || !need_parts(op.x, op.rows, op.width)
+              : !need_whole(op.bias) || !need_whole(op.x)) {
+        return;
+    }
+    parts ? only_parts(op.x) : only_whole(op.x);
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+        const auto of = [&](const Buffer& buffer) -> Buffer& {
+            return parts ? columns_of(buffer, rank) : whole_of(buffer, rank);
+        };
+        const Routing* routing =
+            op.routing == nullptr
+                ? nullptr
+                : static_cast<const GroupRouting*>(op.routing)->of_rank[rank].get();
+        const std::int64_t width =
+            parts ? columns(op.width, static_cast<std::int64_t>(rank)) : op.width;
+        ranks_[rank]->add_bias({of(op.x), of(op.bias), op.rows, width, routing});
+    }
 }
 
 void DeviceGroup::layer_norm(const ops::LayerNorm& op) {
@@ -223,11 +253,12 @@ void DeviceGroup::route_rows(const ops::RouteRows& op) {
     auto& routing = static_cast<GroupRouting&>(op.routing);
     routing.rows = op.rows;
     routing.visits = op.rows * op.n_used;
-    if (!need_whole(op.scores)) return;
+    if (!need_whole(op.scores) || (op.bias != nullptr && !need_whole(*op.bias))) return;
     only_whole(op.scores);
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
         ranks_[rank]->route_rows({whole_of(op.scores, rank), op.rows, op.n_experts, op.n_used,
-                                  op.normalise, *routing.of_rank[rank], op.factor});
+                                  op.normalise, *routing.of_rank[rank], op.factor, op.sigmoid,
+                                  op.bias == nullptr ? nullptr : &whole_of(*op.bias, rank)});
     }
 }
 

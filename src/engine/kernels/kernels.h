@@ -59,6 +59,7 @@ struct AttentionTask {
     int n_positions = 0;
     float scale = 1;                          // of the scores
     float softcap = 0;                        // of what they are then; 0: none
+    const float* sinks = nullptr;             // [n_heads], one more score of each; null: none
     const std::byte* const* pages = nullptr;  // page of each block, in order
     int block_size = 0;
     int kv_head = 0;
@@ -81,10 +82,14 @@ struct Kernels {
                        float* y);
     // y = gelu(gate) * up; y may be gate. See ops/geglu.h.
     void (*geglu)(const float* gate, const float* up, std::int64_t n, float* y);
+    // See ops/clamped_swiglu.h; y may be gate.
+    void (*clamped_swiglu)(const float* gate, const float* up, std::int64_t n, float* y);
     // y = factor * x, and cap * tanh(y / cap) of it where the cap is above 0; y may be x.
     void (*scale_row)(const float* x, std::int64_t n, float factor, float cap, float* y);
     // y = exp((x - shift) * factor), 0 below e^-87; relative error under 2e-7.
     void (*exp_row)(const float* x, std::int64_t n, float shift, float factor, float* y);
+    // y = 1 / (1 + exp(-x)); y may be x.
+    void (*sigmoid_row)(const float* x, std::int64_t n, float* y);
     // Of every piece of ops::kLogitSegment logits, the last may be shorter: the greatest, or a NaN
     // where one of them is no number or infinite.
     void (*logit_tops)(const float* x, std::int64_t n, float* tops);

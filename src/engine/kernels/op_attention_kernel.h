@@ -237,10 +237,23 @@ void add_values(const AttentionTask& task, const Chunk& chunk, const float* weig
     }
 }
 
+// What the weighted values are multiplied by. A sink is as a chunk of one position whose values are
+// zero.
 template <int kHeads>
-void normalise(const AttentionTask& task, const Softmax<kHeads>& softmax, float* out) {
+HELIX_INLINE Floats last_factors(const Softmax<kHeads>& softmax, const float* sinks) {
+    if (sinks == nullptr) return div(set1(1.0F), softmax.sum);
+    const Floats sink = load_first(sinks, kHeads, 0.0F);
+    const Floats highest = max(sink, softmax.top);
+    const Floats former = exp_or_zero(sub(softmax.top, highest));
+    const Floats sum = add(mul(softmax.sum, former), exp_or_zero(sub(sink, highest)));
+    return mul(div(set1(1.0F), sum), former);
+}
+
+template <int kHeads>
+void normalise(const AttentionTask& task, const Softmax<kHeads>& softmax, const float* sinks,
+               float* out) {
     alignas(64) float factors[16];
-    store(factors, div(set1(1.0F), softmax.sum));
+    store(factors, last_factors(softmax, sinks));
     for (int h = 0; h < kHeads; ++h, out += task.head_dim) {
         const Floats factor = set1(factors[h]);
         for (int dim = 0; dim < task.head_dim; dim += 16) {
@@ -270,7 +283,7 @@ void attend_heads(const AttentionTask& task, int head) {
         if (dim < task.head_dim)
             add_values<Kv, kHeads, 1>(task, chunk, weights, softmax, first, dim, out);
     }
-    normalise(task, softmax, out);
+    normalise(task, softmax, task.sinks == nullptr ? nullptr : task.sinks + head, out);
 }
 
 template <class Kv>

@@ -117,6 +117,24 @@ void geglu(const float* gate, const float* up, std::int64_t n, float* y) {
     }
 }
 
+HELIX_INLINE Floats clamped_silu_times(Floats gate, Floats up) {
+    const Floats one = set1(1.0F);
+    gate = min(set1(7.0F), gate);
+    up = max(set1(-7.0F), min(set1(7.0F), up));
+    const Floats below = add(one, exp(mul(gate, set1(-1.702F))));
+    return mul(div(gate, below), add(up, one));
+}
+
+void clamped_swiglu(const float* gate, const float* up, std::int64_t n, float* y) {
+    std::int64_t i = 0;
+    for (; i + 16 <= n; i += 16) store(y + i, clamped_silu_times(load(gate + i), load(up + i)));
+    const int rest = static_cast<int>(n - i);
+    if (rest > 0) {
+        const Floats g = load_first(gate + i, rest, 0.0F);
+        store_first(y + i, rest, clamped_silu_times(g, load_first(up + i, rest, 0.0F)));
+    }
+}
+
 HELIX_INLINE Floats scaled(Floats x, float factor, float cap) {
     x = mul(x, set1(factor));
     return cap > 0 ? capped(x, set1(cap), set1(1.0F / cap)) : x;
@@ -185,6 +203,18 @@ void exp_row(const float* x, std::int64_t n, float shift, float factor, float* y
         const Floats v = load_first(x + i, rest, shift);
         store_first(y + i, rest, exp_or_zero(mul(add(v, minus_shift), set1(factor))));
     }
+}
+
+HELIX_INLINE Floats sigmoid(Floats x) {
+    const Floats one = set1(1.0F);
+    return div(one, add(one, exp(sub(set1(0.0F), x))));
+}
+
+void sigmoid_row(const float* x, std::int64_t n, float* y) {
+    std::int64_t i = 0;
+    for (; i + 16 <= n; i += 16) store(y + i, sigmoid(load(x + i)));
+    const int rest = static_cast<int>(n - i);
+    if (rest > 0) store_first(y + i, rest, sigmoid(load_first(x + i, rest, 0.0F)));
 }
 
 // Magnitudes of floats are ordered as their bits are; NaN and infinity come out on top.

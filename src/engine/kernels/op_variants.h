@@ -37,7 +37,9 @@ Kernels make_table(Isa isa) {
     k.layer_norm = layer_norm;
     k.geglu = geglu;
     k.scale_row = scale_row;
+    k.clamped_swiglu = clamped_swiglu;
     k.exp_row = exp_row;
+    k.sigmoid_row = sigmoid_row;
     k.logit_tops = logit_tops;
     k.weight_sums = weight_sums;
     k.to_half = to_half;

@@ -22,6 +22,8 @@ struct Attention {
     std::span<const SequenceRows> sequences;
     float scale = 0;    // of scores; 0: 1 / sqrt(head_dim)
     float softcap = 0;  // above 0: a score x becomes softcap * tanh(x * (1 / softcap))
+    // [n_heads]: one more score of each head, as it is, of a position without a value. Null: none.
+    const Buffer* sinks = nullptr;
 
     float score_scale(int head_dim) const {
         return scale > 0 ? scale : 1.0F / std::sqrt(static_cast<float>(head_dim));

@@ -14,7 +14,9 @@ namespace helix::engine::ops {
 
 // Chooses the n_used experts with the highest scores of each row; of equal ones the lower number,
 // and scores that are no numbers last. A visit's weight is exp(score) over the sum of exp(scores)
-// of all experts, or of the chosen ones, and then times the factor.
+// of all experts, or of the chosen ones, and then times the factor. With sigmoid a score is first
+// put through 1 / (1 + exp(-score)), and the weights are these numbers themselves, or over their
+// sum of the chosen ones.
 struct RouteRows {
     Buffer& scores;  // [rows, n_experts]; work space afterwards
     std::int64_t rows = 0;
@@ -23,6 +25,10 @@ struct RouteRows {
     bool normalise = false;  // over the chosen ones
     Routing& routing;        // out
     float factor = 1;        // of the weights
+    bool sigmoid = false;
+    // [n_experts], with sigmoid: added to the numbers that experts are chosen by, not to those that
+    // weights are made of. Null: none.
+    const Buffer* bias = nullptr;
 };
 
 // y = the row of x that makes the visit.

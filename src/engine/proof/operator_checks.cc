@@ -84,10 +84,11 @@ Check routing_check(base::Random& random) {
         cases.push_back({1, 4, 1, normalise});
         cases.push_back({7, 8, 2, normalise});
         cases.push_back({drawn(random, 20, 50), drawn(random, 30, 128), 6, normalise});
+        cases.push_back({9, 40, 5, normalise, true});
     }
     return make_check<RoutingCase>("routing", cases, routing_values, [](const RoutingCase& c) {
-        return fmt::format("{} rows, {} of {} experts{}", c.rows, c.n_used, c.n_experts,
-                           c.normalise ? ", normalised" : "");
+        return fmt::format("{} rows, {} of {} experts{}{}", c.rows, c.n_used, c.n_experts,
+                           c.normalise ? ", normalised" : "", c.sigmoid ? ", by sigmoid" : "");
     });
 }
 
@@ -104,6 +105,8 @@ Check attention_check(ops::KvType type, base::Random& random, bool quick) {
         {type, 2, 1, 16, 16, 140, 2, 0, true},
         {type, 64, 64, 8, 16, 140, 128},  // so many rows and heads that chunks are not taken apart
         {type, 4, 2, 16, 16, 150, 9, 0, false, 0.3F, 2.0F},  // capped scores
+        {type, 4, 2, 16, 16, 150, 9, 0, false, 0, 0, true},  // sinks
+        {type, 4, 2, 32, 16, 300, 1, 20, false, 0, 0, true},
     };
     if (quick) cases.resize(3);
     for (int i = 0; i < (quick ? 1 : 3); ++i) {
@@ -177,6 +180,10 @@ std::vector<Check> operator_checks(std::uint64_t seed, bool quick) {
     checks.push_back(make_check("RMS norm", width_cases(random), rms_norm_values, width_shape));
     checks.push_back(
         make_check<WidthCase>("LayerNorm", {{3, 5}, {7, 160}}, layer_norm_values, width_shape));
+    checks.push_back(make_check<WidthCase>("clamped SwiGLU", {{3, 5}, {7, 160}},
+                                           clamped_swiglu_values, width_shape));
+    checks.push_back(
+        make_check<WidthCase>("biases", {{3, 5}, {9, 160}}, add_bias_values, width_shape));
     checks.push_back(make_check<WidthCase>("GeGLU", {{3, 5}, {7, 160}}, geglu_values, width_shape));
     checks.push_back(
         make_check<WidthCase>("scaled rows", {{3, 5}, {7, 160}}, scale_rows_values, width_shape));

@@ -137,8 +137,9 @@ Values routing_values(Device& device, const RoutingCase& c, std::uint64_t seed) 
     TRY(const auto from, filled_buffer(device, random_floats(random, size_of(c.rows * kWidth))));
     TRY(const auto visits, poisoned_buffer(device, c.rows * c.n_used * kWidth));
     const std::unique_ptr<Routing> routing = device.make_routing();
+    TRY(const auto bias, filled_buffer(device, random_floats(random, size_of(c.n_experts), 0.3)));
     device.route_rows({*of_rows, c.rows, c.n_experts, c.n_used, c.normalise, *routing,
-                       c.normalise ? 0.7F : 1.0F});
+                       c.normalise ? 0.7F : 1.0F, c.sigmoid, c.sigmoid ? bias.get() : nullptr});
     device.gather_visits({*routing, *from, *visits, kWidth});
     device.add_visits({*routing, *visits, *from, kWidth});
     std::vector<float> values;
@@ -181,7 +182,9 @@ Values attention_values(Device& device, const AttentionCase& c, std::uint64_t se
     }
     TRY(const auto q, filled_buffer(device, query));
     TRY(const auto out, poisoned_buffer(device, floats));
-    device.attention({*kv, *q, *out, c.n_heads, c.window, last, c.scale, c.softcap});
+    TRY(const auto sinks, filled_buffer(device, random_floats(random, size_of(c.n_heads), 3)));
+    device.attention({*kv, *q, *out, c.n_heads, c.window, last, c.scale, c.softcap,
+                      c.sinks ? sinks.get() : nullptr});
     std::vector<float> result;
     TRY_VOID(read_all(device, *out, result));
     return result;
@@ -268,6 +271,30 @@ Values swiglu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
 
 Values geglu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
     return gated_values(device, c, seed, &Device::geglu);
+}
+
+Values clamped_swiglu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
+    return gated_values(device, c, seed, &Device::clamped_swiglu);
+}
+
+Values add_bias_values(Device& device, const WidthCase& c, std::uint64_t seed) {
+    constexpr int kExperts = 5;
+    base::Random random(seed);
+    TRY(const auto x, filled_buffer(device, random_floats(random, size_of(c.rows * c.width))));
+    TRY(const auto visits, filled_buffer(device, random_floats(random, size_of(c.rows * c.width))));
+    TRY(const auto bias, filled_buffer(device, random_floats(random, size_of(c.width), 3)));
+    TRY(const auto biases,
+        filled_buffer(device, random_floats(random, size_of(kExperts * c.width), 3)));
+    TRY(const auto scores,
+        filled_buffer(device, random_floats(random, size_of(c.rows * kExperts), 3)));
+    const std::unique_ptr<Routing> routing = device.make_routing();
+    device.route_rows({*scores, c.rows, kExperts, 1, true, *routing});
+    device.add_bias({*x, *bias, c.rows, c.width});
+    device.add_bias({*visits, *biases, c.rows, c.width, routing.get()});
+    std::vector<float> values;
+    TRY_VOID(read_all(device, *x, values));
+    TRY_VOID(read_all(device, *visits, values));
+    return values;
 }
 
 Values layer_norm_values(Device& device, const WidthCase& c, std::uint64_t seed) {

@@ -40,6 +40,7 @@ struct RoutingCase {
     std::int64_t rows;
     int n_experts, n_used;
     bool normalise;
+    bool sigmoid = false;  // then with a bias for the choice
 };
 // The sums that say which experts rows visit, in which order and with which weights, where scores
 // are equal or no numbers.
@@ -54,6 +55,7 @@ struct AttentionCase {
     bool infinite = false;  // the keys of the first chunk, so that its weights are all zero
     float scale = 0;        // of scores; 0: the usual
     float softcap = 0;      // of scores; 0: none
+    bool sinks = false;
 };
 Values attention_values(Device& device, const AttentionCase& c, std::uint64_t seed);
 
@@ -73,12 +75,16 @@ struct WidthCase {
 Values rms_norm_values(Device& device, const WidthCase& c, std::uint64_t seed);
 // With infinities and a NaN among the gates where there are more than 8; then as above.
 Values swiglu_values(Device& device, const WidthCase& c, std::uint64_t seed);
+// The same with clamped factors.
+Values clamped_swiglu_values(Device& device, const WidthCase& c, std::uint64_t seed);
 // The same with GELU.
 Values geglu_values(Device& device, const WidthCase& c, std::uint64_t seed);
 // Into another buffer, and in place.
 Values layer_norm_values(Device& device, const WidthCase& c, std::uint64_t seed);
 // With a factor alone, and with a cap; what is no number is among them where there are more than 8.
 Values scale_rows_values(Device& device, const WidthCase& c, std::uint64_t seed);
+// Of rows, and of the visits of five experts.
+Values add_bias_values(Device& device, const WidthCase& c, std::uint64_t seed);
 // With a factor and without one.
 Values add_rows_values(Device& device, const WidthCase& c, std::uint64_t seed);
 // Some ranges of at least 6 rows; the others stay as they are.

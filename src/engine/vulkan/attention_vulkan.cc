@@ -51,7 +51,7 @@ struct AttentionPush {
     std::uint32_t n_heads, group, head_dim, block_size, positions, dims, head_keys, head_values,
         values, chunks;
     float scale, softcap;
-    VkDeviceAddress blocks;
+    VkDeviceAddress blocks, sinks;
 };
 
 // The greatest power of two that is no more than n, and 1 where there is none.
@@ -179,6 +179,7 @@ AttentionPush push_of(const ops::Attention& op, const ops::KvLayout& layout) {
     push.values = word(layout.values_of_head(0) / 4);
     push.scale = op.score_scale(layout.head_dim);
     push.softcap = op.softcap;
+    if (op.sinks != nullptr) push.sinks = vulkan(*op.sinks).address();
     return push;
 }
 
@@ -199,7 +200,8 @@ void dispatch_tiles(VulkanCommands::Operator& record, AttentionPush push, Vulkan
                                        word(lanes.values_ahead),
                                        unpacks_halves ? 1U : 0U,
                                        layout.block_size % lanes.values_ahead == 0 ? 1U : 0U,
-                                       push.softcap > 0 ? 1U : 0U};
+                                       push.softcap > 0 ? 1U : 0U,
+                                       push.sinks != 0 ? 1U : 0U};
     for (std::int64_t first = 0; first < groups.y; first += kMostGroups) {
         const std::int64_t count = std::min(kMostGroups, groups.y - first);
         record.dispatch(shaders::attention, push,
@@ -247,7 +249,7 @@ void VulkanDevice::attention(const ops::Attention& op) {
     // The next product reads all rows of the result, so all have to be made here.
     if (layout.head_dim % 32 == 0 && are_all_rows(of))
         push.blocks = quantised_room_of_next(n * width, width);
-    const std::uint32_t constants[] = {push.blocks != 0 ? 1U : 0U};
+    const std::uint32_t constants[] = {push.blocks != 0 ? 1U : 0U, push.sinks != 0 ? 1U : 0U};
     record.barrier();
     record.dispatch(shaders::attention_combine, push,
                     {op.n_heads, n, (layout.head_dim + kChunk - 1) / kChunk}, constants);

@@ -24,11 +24,12 @@ void VulkanDevice::route_rows(const ops::RouteRows& op) {
         r.part = std::move(*part);
     }
     struct {
-        VkDeviceAddress scores, chosen, weights;
+        VkDeviceAddress scores, bias, chosen, weights;
         std::uint32_t rows, n_experts, n_used, normalise;
         float factor;
-        std::uint32_t unused;
+        std::uint32_t sigmoid, has_bias, unused;
     } const route{vulkan(op.scores).address(),
+                  op.bias == nullptr ? 0 : vulkan(*op.bias).address(),
                   r.chosen(),
                   r.chosen_weight(),
                   word(op.rows),
@@ -36,6 +37,8 @@ void VulkanDevice::route_rows(const ops::RouteRows& op) {
                   word(op.n_used),
                   op.normalise ? 1U : 0U,
                   op.factor,
+                  op.sigmoid ? 1U : 0U,
+                  op.bias != nullptr ? 1U : 0U,
                   0};
     record.dispatch(shaders::route_rows, route, groups_for(op.rows, 32));
     record.barrier();

@@ -83,7 +83,9 @@ class VulkanDevice final : public Device {
     void attention(const ops::Attention& op) override;
     void swiglu(const ops::Swiglu& op) override;
     void add_rows(const ops::AddRows& op) override;
+    void add_bias(const ops::AddBias& op) override;
     void geglu(const ops::Geglu& op) override;
+    void clamped_swiglu(const ops::ClampedSwiglu& op) override;
     void layer_norm(const ops::LayerNorm& op) override;
     void scale_rows(const ops::ScaleRows& op) override;
     void copy_rows(const ops::CopyRows& op) override;
@@ -99,7 +101,8 @@ class VulkanDevice final : public Device {
     void multiply(const Buffer& x, std::int64_t rows, std::span<const ops::Projection> to,
                   const VulkanRouting* routing);
     // gate = silu(gate) * up, or with GELU.
-    void gate(Buffer& gate, const Buffer& up, std::int64_t floats, std::int64_t width, bool gelu);
+    void gate(Buffer& gate, const Buffer& up, std::int64_t floats, std::int64_t width,
+              std::uint32_t activation);
     // Where activations lie as int8, so many blocks of 32. unavailable: no memory for so much.
     base::Result<VkDeviceAddress> quantised_room(std::int64_t blocks);
     // The same for an operator that makes what quantised matrices may be multiplied by next. 0: it

@@ -27,11 +27,15 @@ extern const DecoderTraits kCommandR;
 extern const DecoderTraits kCohere2;
 extern const DecoderTraits kGemma2;
 extern const DecoderTraits kGemma3;
+extern const DecoderTraits kGlm4Moe;
+extern const DecoderTraits kMiniMaxM2;
+extern const DecoderTraits kGptOss;
 
 // What an architecture that is known and not supported would need, in a few words; "" for others.
 std::string_view lacking_mechanisms(std::string_view architecture);
 
-// The tensor of this name with exactly this shape. One-dimensional ones (norms, factors) are float.
+// The tensor of this name with exactly this shape. One-dimensional ones (norms, factors) and biases
+// are float.
 base::Result<const TensorInfo*> expect_tensor(const GgufFile& file, std::string_view name,
                                               const std::vector<std::int64_t>& shape);
 // The integer at key, within [low, high].

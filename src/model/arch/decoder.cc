@@ -53,7 +53,12 @@ base::Status read_heads(const GgufFile& file, const DecoderTraits& traits, Model
     const char* epsilon = traits.norm == NormKind::layer ? "attention.layer_norm_epsilon"
                                                          : "attention.layer_norm_rms_epsilon";
     TRY(config.norm_epsilon, optional_positive(file, key(epsilon), config.norm_epsilon));
-    config.qk_norm = traits.qk_norm;
+    const bool unnormed =
+        traits.qk_norm_optional && file.find_tensor("blk.0.attn_q_norm.weight") == nullptr;
+    config.qk_norm = unnormed ? QkNorm::none : traits.qk_norm;
+    config.output_bias = traits.output_bias;
+    config.attention_sinks = traits.attention_sinks;
+    config.feed_forward_norm = traits.feed_forward_norm;
     config.fused_qkv = traits.fused_qkv;
     config.fused_gate_up = traits.fused_gate_up;
     config.input_norms = traits.input_norms;
@@ -118,6 +123,64 @@ base::Status read_window(const GgufFile& file, const DecoderTraits& traits, Mode
     return base::Ok{};
 }
 
+// How rows choose their experts and weigh them. The number of layers and experts must be set.
+base::Status read_routing(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
+    const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
+    const std::string norm_key = key("expert_weights_norm");
+    if (file.find(norm_key) != nullptr) {
+        TRY(config.normalise_expert_weights, file.get_bool(norm_key));
+    }
+    TRY(config.expert_weight_scale, optional_positive(file, key("expert_weights_scale"), 1.0F));
+    config.gating = traits.gating;
+    config.expert_biases = traits.expert_biases;
+    const std::string gating_key = key("expert_gating_func");
+    if (file.find(gating_key) != nullptr) {
+        TRY(const std::int64_t function, file.get_int(gating_key));
+        if (function < 1 || function > 3) {
+            return wrong_metadata(file, gating_key,
+                                  fmt::format("{}, supported are 1 (softmax), 2 (sigmoid) and 3 "
+                                              "(softmax over the chosen experts)",
+                                              function));
+        }
+        config.gating = function == 2 ? Gating::sigmoid : Gating::softmax;
+        // Over the chosen experts alone it is what normalised weights are.
+        if (function == 3) config.normalise_expert_weights = true;
+    }
+    TRY(const std::int32_t groups,
+        optional_int(file, key("expert_group_count"), 0, limits::kMaxExperts, 0));
+    if (groups > 1) {
+        return wrong_metadata(file, key("expert_group_count"),
+                              fmt::format("{}, groups of experts are not supported", groups));
+    }
+    const std::string bias = fmt::format("blk.{}.exp_probs_b.bias", config.n_dense_layers);
+    config.selection_bias = config.gating == Gating::sigmoid && file.find_tensor(bias) != nullptr;
+    return base::Ok{};
+}
+
+// Layers without experts, and the expert that every row visits.
+base::Status read_dense_parts(const GgufFile& file, const DecoderTraits& traits,
+                              ModelConfig& config) {
+    const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
+    TRY(config.n_dense_layers,
+        optional_int(file, key("leading_dense_block_count"), 0, config.n_layers - 1, 0));
+    if (config.n_dense_layers > 0) {
+        TRY(config.dense_ffn,
+            expect_int(file, key("feed_forward_length"), 1, limits::kMaxFeedForward));
+    }
+    TRY(const std::int32_t shared,
+        optional_int(file, key("expert_shared_count"), 0, limits::kMaxExperts, 0));
+    const std::string width_key = key("expert_shared_feed_forward_length");
+    const std::int64_t width = std::int64_t{shared} * config.ffn;
+    if (file.find(width_key) == nullptr && width > limits::kMaxFeedForward) {
+        return wrong_metadata(file, key("expert_shared_count"),
+                              fmt::format("{} of width {}, the limit is {} together", shared,
+                                          config.ffn, limits::kMaxFeedForward));
+    }
+    TRY(config.shared_ffn, optional_int(file, width_key, 0, limits::kMaxFeedForward,
+                                        static_cast<std::int32_t>(width)));
+    return base::Ok{};
+}
+
 base::Status read_experts(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
     const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
     if (traits.experts == Presence::always) {
@@ -138,11 +201,8 @@ base::Status read_experts(const GgufFile& file, const DecoderTraits& traits, Mod
         expect_int(file, key("expert_used_count"), 1, std::int64_t{config.n_experts}));
     TRY(config.ffn, expect_int(file, metadata_key(traits, traits.expert_width_key), 1,
                                limits::kMaxFeedForward));
-    const std::string norm_key = key("expert_weights_norm");
-    if (file.find(norm_key) != nullptr) {
-        TRY(config.normalise_expert_weights, file.get_bool(norm_key));
-    }
-    return base::Ok{};
+    TRY_VOID(read_dense_parts(file, traits, config));
+    return read_routing(file, traits, config);
 }
 
 base::Status read_pooling(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
@@ -174,6 +234,8 @@ void add_attention_tensors(const ModelConfig& config, LayerTensors& tensors) {
         tensors["attn_k.bias"] = {kv};
         tensors["attn_v.bias"] = {kv};
     }
+    if (config.output_bias) tensors["attn_output.bias"] = {config.hidden};
+    if (config.attention_sinks) tensors["attn_sinks.weight"] = {config.n_heads};
     if (config.qk_norm != QkNorm::none) {
         const bool whole = config.qk_norm == QkNorm::projection;
         tensors["attn_q_norm.weight"] = {whole ? q : config.head_dim};
@@ -181,28 +243,46 @@ void add_attention_tensors(const ModelConfig& config, LayerTensors& tensors) {
     }
 }
 
-// The tensors of every layer, by what follows "blk.N.".
-LayerTensors layer_tensors(const ModelConfig& config) {
+void add_expert_tensors(const ModelConfig& config, LayerTensors& tensors) {
     const std::int64_t hidden = config.hidden;
     const std::int64_t ffn = config.ffn;
+    const std::int64_t shared = config.shared_ffn;
+    tensors["ffn_gate_inp.weight"] = {hidden, config.n_experts};
+    tensors["ffn_gate_exps.weight"] = {hidden, ffn, config.n_experts};
+    tensors["ffn_up_exps.weight"] = {hidden, ffn, config.n_experts};
+    tensors["ffn_down_exps.weight"] = {ffn, hidden, config.n_experts};
+    if (config.selection_bias) tensors["exp_probs_b.bias"] = {config.n_experts};
+    if (config.expert_biases) {
+        tensors["ffn_gate_inp.bias"] = {config.n_experts};
+        tensors["ffn_gate_exps.bias"] = {ffn, config.n_experts};
+        tensors["ffn_up_exps.bias"] = {ffn, config.n_experts};
+        tensors["ffn_down_exps.bias"] = {hidden, config.n_experts};
+    }
+    if (shared == 0) return;
+    tensors["ffn_gate_shexp.weight"] = {hidden, shared};
+    tensors["ffn_up_shexp.weight"] = {hidden, shared};
+    tensors["ffn_down_shexp.weight"] = {shared, hidden};
+}
+
+// The tensors of a layer with experts or of one without, by what follows "blk.N.".
+LayerTensors layer_tensors(const ModelConfig& config, bool experts) {
+    const std::int64_t hidden = config.hidden;
+    const std::int64_t ffn = config.dense_width();
     LayerTensors tensors;
     add_attention_tensors(config, tensors);
     if (config.input_norms) tensors["attn_norm.weight"] = {hidden};
-    if (config.input_norms && !config.parallel_blocks) tensors["ffn_norm.weight"] = {hidden};
+    if (config.input_norms && !config.parallel_blocks) tensors[config.feed_forward_norm] = {hidden};
     if (config.output_norms) {
         tensors["post_attention_norm.weight"] = {hidden};
         tensors["post_ffw_norm.weight"] = {hidden};
     }
-    if (config.n_experts == 0) {
-        if (!config.fused_gate_up) tensors["ffn_gate.weight"] = {hidden, ffn};
-        tensors["ffn_up.weight"] = {hidden, config.fused_gate_up ? 2 * ffn : ffn};
-        tensors["ffn_down.weight"] = {ffn, hidden};
-    } else {
-        tensors["ffn_gate_inp.weight"] = {hidden, config.n_experts};
-        tensors["ffn_gate_exps.weight"] = {hidden, ffn, config.n_experts};
-        tensors["ffn_up_exps.weight"] = {hidden, ffn, config.n_experts};
-        tensors["ffn_down_exps.weight"] = {ffn, hidden, config.n_experts};
+    if (experts) {
+        add_expert_tensors(config, tensors);
+        return tensors;
     }
+    if (!config.fused_gate_up) tensors["ffn_gate.weight"] = {hidden, ffn};
+    tensors["ffn_up.weight"] = {hidden, config.fused_gate_up ? 2 * ffn : ffn};
+    tensors["ffn_down.weight"] = {ffn, hidden};
     return tensors;
 }
 
@@ -211,9 +291,18 @@ bool is_rope_factors(const DecoderTraits& traits, std::string_view name) {
     return name == kRopeFactors;
 }
 
+// The tensors of layers by whether they have experts.
+struct TensorsOfLayers {
+    LayerTensors dense, experts;
+    const LayerTensors& of(const ModelConfig& config, std::int32_t layer) const {
+        return config.has_experts(layer) ? experts : dense;
+    }
+};
+
 // A tensor that would be left unused (a bias, an expert) changes what the model computes.
 base::Status refuse_other_tensors(const GgufFile& file, const ModelConfig& config,
-                                  const DecoderTraits& traits, const LayerTensors& known) {
+                                  const DecoderTraits& traits, const TensorsOfLayers& known) {
+    const std::int32_t end = config.n_layers + config.n_skipped_layers;
     for (const TensorInfo& tensor : file.tensors()) {
         const std::string_view name = tensor.name;
         if (name == "token_embd.weight" || name == "output_norm.weight" ||
@@ -221,10 +310,13 @@ base::Status refuse_other_tensors(const GgufFile& file, const ModelConfig& confi
             continue;
         }
         const std::int32_t layer = layer_of_tensor(name);
+        if (layer >= config.n_layers && layer < end) continue;
         const std::string_view rest =
             layer < 0 ? std::string_view() : name.substr(name.find('.', 4) + 1);
-        const bool unused_table = rest == "attn_rot_embd.weight";
-        if (layer < 0 || layer >= config.n_layers || (!known.contains(rest) && !unused_table)) {
+        const bool is_known = layer >= 0 && layer < config.n_layers &&
+                              (known.of(config, layer).contains(rest) ||
+                               rest == "attn_rot_embd.weight");  // a table that nobody needs
+        if (!is_known) {
             return base::invalid(fmt::format("{}: tensor {}: not part of a {} model of {} layers{}",
                                              file.label(), name, traits.name, config.n_layers,
                                              config.n_experts > 0 ? " with experts" : ""));
@@ -252,9 +344,9 @@ base::Status check_tensors(const GgufFile& file, const DecoderTraits& traits, Mo
     if (!config.tied_embeddings) {
         TRY_VOID(expect_tensor(file, "output.weight", {config.hidden, vocab}));
     }
-    const LayerTensors tensors = layer_tensors(config);
+    const TensorsOfLayers tensors{layer_tensors(config, false), layer_tensors(config, true)};
     for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
-        for (const auto& [name, shape] : tensors) {
+        for (const auto& [name, shape] : tensors.of(config, layer)) {
             TRY_VOID(expect_tensor(file, fmt::format("blk.{}.{}", layer, name), shape));
         }
     }
@@ -311,7 +403,9 @@ base::Result<std::vector<bool>> read_layer_pattern(const GgufFile& file, std::st
 base::Result<ModelConfig> read_decoder(const GgufFile& file, const DecoderTraits& traits) {
     const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
     ModelConfig config;
-    TRY(config.n_layers, expect_int(file, key("block_count"), 1, limits::kMaxLayers));
+    TRY(const std::int32_t blocks, expect_int(file, key("block_count"), 1, limits::kMaxLayers));
+    TRY(config.n_skipped_layers, optional_int(file, key("nextn_predict_layers"), 0, blocks - 1, 0));
+    config.n_layers = blocks - config.n_skipped_layers;
     TRY(config.hidden, expect_int(file, key("embedding_length"), 1, limits::kMaxHidden));
     TRY(config.context_length, expect_int(file, key("context_length"), 1, limits::kMaxContext));
     TRY_VOID(read_experts(file, traits, config));

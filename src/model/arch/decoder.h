@@ -18,9 +18,15 @@ struct DecoderTraits {
     std::string_view name;  // also the beginning of the metadata keys
     RopePairs rope_pairs = RopePairs::adjacent;
     Presence qkv_bias = Presence::never;
+    bool output_bias = false;
+    bool attention_sinks = false;
     QkNorm qk_norm = QkNorm::none;
+    bool qk_norm_optional = false;
     Presence experts = Presence::never;
     std::string_view expert_width_key = {};  // key of the width of an expert, after the name
+    Gating gating = Gating::softmax;         // where the file says nothing
+    bool expert_biases = false;
+    std::string_view feed_forward_norm = "ffn_norm.weight";
     bool input_norms = true;
     bool output_norms = false;
     bool fused_qkv = false;      // attn_qkv in the place of attn_q, attn_k and attn_v
@@ -62,6 +68,10 @@ const DecoderTraits* find_traits(std::string_view architecture);
 // Reads and checks the hyperparameters, and checks that every tensor the model needs is there with
 // the right shape, and none besides. Leaves out rope factors that come as a tensor.
 base::Result<ModelConfig> read_decoder(const GgufFile& file, const DecoderTraits& traits);
+
+// Our own key, of folders whose config.json says "truncate": whether YaRN's ramp begins and ends at
+// whole dimensions. Without it: it does.
+inline constexpr char kYarnTruncate[] = "rope.scaling.yarn_truncate";
 
 // The whole key of a model's metadata, like "llama.rope.freq_base".
 std::string metadata_key(const DecoderTraits& traits, std::string_view rest);

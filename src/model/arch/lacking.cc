@@ -9,10 +9,7 @@ struct Lacking {
 };
 constexpr Lacking kLacking[] = {
     {"gemma4", "head sizes that differ by layer, shared KV, embeddings for each layer"},
-    {"glm4moe", "sigmoid routing with a bias, shared experts, dense first layers"},
-    {"minimax-m2", "sigmoid routing with a bias"},
-    {"gpt-oss", "attention sinks, biases of output and experts, a clamped activation"},
-    {"llama4", "chunked attention, a query temperature, shared experts"},
+    {"llama4", "chunked attention, a query temperature, experts whose input is scaled"},
     {"qwen3next", "recurrent layers (gated delta nets)"},
     {"qwen35", "recurrent layers (gated delta nets)"},
     {"qwen35moe", "recurrent layers (gated delta nets)"},
@@ -23,7 +20,7 @@ constexpr Lacking kLacking[] = {
     {"mamba2", "recurrent layers (Mamba 2)"},
     {"granitehybrid", "recurrent layers (Mamba 2)"},
     {"nemotron_h", "recurrent layers (Mamba 2)"},
-    {"nemotron_h_moe", "recurrent layers (Mamba 2), sigmoid routing with a bias"},
+    {"nemotron_h_moe", "recurrent layers (Mamba 2), feed-forwards without a gate"},
     {"bert", "attention in both directions, LayerNorm after the residuals, WordPiece"},
     {"nomic-bert", "attention in both directions, LayerNorm after the residuals, WordPiece"},
     {"jina-bert-v2", "attention in both directions, ALiBi, WordPiece"},

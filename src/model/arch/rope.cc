@@ -14,18 +14,22 @@ struct Yarn {
     double trained_context = 0;
     double beta_fast = 32;  // rotations in the trained context above which a frequency is kept
     double beta_slow = 1;   // and below which it is divided by factor
+    bool truncate = true;   // the bounds of the ramp to whole dimensions
 };
 
 // "YaRN: Efficient Context Window Extension of Large Language Models", section 3.2, with the bounds
-// of the ramp rounded outwards to whole dimensions as the authors' code does.
+// of the ramp rounded outwards to whole dimensions as the authors' code does, unless the model's
+// were not.
 std::vector<float> yarn_divisors(const ModelConfig& config, const Yarn& yarn) {
     const double dim = config.rope_dim;
     const auto dimension_of = [&](double rotations) {
         return dim * std::log(yarn.trained_context / (rotations * 2 * std::numbers::pi)) /
                (2 * std::log(static_cast<double>(config.rope_base)));
     };
-    const double low = std::max(0.0, std::floor(dimension_of(yarn.beta_fast)));
-    const double high = std::min(dim - 1, std::ceil(dimension_of(yarn.beta_slow)));
+    const double first = dimension_of(yarn.beta_fast);
+    const double last = dimension_of(yarn.beta_slow);
+    const double low = std::max(0.0, yarn.truncate ? std::floor(first) : first);
+    const double high = std::min(dim - 1, yarn.truncate ? std::ceil(last) : last);
     std::vector<float> divisors;
     for (std::int32_t i = 0; i < config.rope_dim / 2; ++i) {
         const double ramp = std::clamp((i - low) / std::max(0.001, high - low), 0.0, 1.0);
@@ -48,6 +52,10 @@ base::Status read_yarn(const GgufFile& file, const DecoderTraits& traits, ModelC
     TRY(const float attention, number("rope.scaling.attn_factor", 1.0F));
     TRY(const float yarn_attention, number("rope.scaling.yarn_attn_factor", 1.0F));
     TRY(const float mix, number("rope.scaling.yarn_ext_factor", 1.0F));
+    const std::string truncate = metadata_key(traits, kYarnTruncate);
+    if (file.find(truncate) != nullptr) {
+        TRY(yarn.truncate, file.get_bool(truncate));
+    }
     if (mix != 1.0F) {
         return wrong_metadata(file, metadata_key(traits, "rope.scaling.yarn_ext_factor"),
                               fmt::format("{}, only 1 is supported", mix));

@@ -19,6 +19,7 @@ namespace {
 
 using spec::JsonPlace;
 
+constexpr const char* kPartialRotary = "partial_rotary_factor";
 constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
 
 // Which biases attention_bias means.
@@ -26,6 +27,7 @@ enum class AttentionBias {
     with_output,  // also one of the output projection, which we lack
     qkv,
     always_qkv,  // whatever the file says
+    always_all,  // and one of the output projection
 };
 
 struct Family {
@@ -40,6 +42,8 @@ struct Family {
     float partial_rotary = 0.0F;
     bool adjacent = false;  // the weights are for a rope of adjacent elements
     HfNormNames norms = {};
+    HfExperts experts = HfExperts::usual;
+    bool normalises = false;  // the experts' weights, where norm_topk_prob does not say it
 };
 constexpr HfNormNames kGlm4Norms{.attention_output = "post_self_attn_layernorm",
                                  .feed_forward_output = "post_mlp_layernorm"};
@@ -47,7 +51,11 @@ constexpr HfNormNames kGemmaNorms{.feed_forward = "pre_feedforward_layernorm"};
 constexpr Family kFamilies[] = {
     {.type = "llama", .architecture = "llama"},
     {.type = "mistral", .architecture = "llama"},
-    {.type = "mixtral", .architecture = "llama", .experts_key = "num_local_experts"},
+    {.type = "mixtral",
+     .architecture = "llama",
+     .experts_key = "num_local_experts",
+     .experts = HfExperts::mixtral,
+     .normalises = true},
     {.type = "qwen2",
      .architecture = "qwen2",
      .bias = AttentionBias::always_qkv,
@@ -67,12 +75,41 @@ constexpr Family kFamilies[] = {
      .partial_rotary = 0.5F,
      .adjacent = true,
      .norms = kGlm4Norms},
+    {.type = "glm4_moe",
+     .architecture = "glm4moe",
+     .experts_key = "n_routed_experts",
+     .width_key = "moe_intermediate_size",
+     .bias = AttentionBias::qkv,
+     .partial_rotary = 0.5F,
+     .normalises = true},
+    {.type = "gpt_oss",
+     .architecture = "gpt-oss",
+     .experts_key = "num_local_experts",
+     .bias = AttentionBias::always_all,
+     .experts = HfExperts::gpt_oss,
+     .normalises = true},
     {.type = "phi3", .architecture = "phi3", .partial_rotary = 1.0F},
     {.type = "granite", .architecture = "granite"},
+    {.type = "granitemoe",
+     .architecture = "granitemoe",
+     .experts_key = "num_local_experts",
+     .experts = HfExperts::granite,
+     .normalises = true},
+    {.type = "granitemoeshared",
+     .architecture = "granitemoe",
+     .experts_key = "num_local_experts",
+     .experts = HfExperts::granite,
+     .normalises = true},
     {.type = "cohere", .architecture = "command-r", .adjacent = true},
     {.type = "cohere2", .architecture = "cohere2", .adjacent = true},
     {.type = "gemma2", .architecture = "gemma2", .norms = kGemmaNorms},
     {.type = "gemma3_text", .architecture = "gemma3", .norms = kGemmaNorms},
+    {.type = "minimax_m2",
+     .architecture = "minimax-m2",
+     .experts_key = "num_local_experts",
+     .partial_rotary = 0.5F,
+     .experts = HfExperts::mixtral,
+     .normalises = true},
 };
 
 bool present(const JsonPlace& root, const char* key) {
@@ -121,7 +158,7 @@ class ConfigReader {
         config_.norms = family_.norms;
         config_.interleaves =
             config_.traits->rope_pairs == RopePairs::adjacent && !family_.adjacent;
-        config_.mixtral = family_.type == "mixtral";
+        config_.experts = family_.experts;
         TRY_VOID(refuse_what_we_lack());
         TRY_VOID(read_sizes());
         TRY_VOID(read_heads());
@@ -143,29 +180,64 @@ class ConfigReader {
     }
 
     base::Status refuse_what_we_lack() {
-        if (present(root_, "quantization_config")) {
-            return root_.complaint(
-                "quantization_config: quantised safetensors are not supported; use the plain "
-                "weights and --quantize");
-        }
+        TRY_VOID(check_quantisation());
         const bool gelu = config_.traits->activation == Activation::gelu;
         const char* key =
             gelu && present(root_, "hidden_activation") ? "hidden_activation" : "hidden_act";
         const std::string expected = gelu ? "gelu_pytorch_tanh" : "silu";
         TRY(const std::string activation, root_.text_or(key, expected));
         if (activation != expected) return root_.child(key).error(fmt::format("\"{}\"", expected));
-        TRY(const bool qk_norm, flag_or(root_, "use_qk_norm", false));
-        if (qk_norm) return root_.child("use_qk_norm").error("false");
+        TRY_VOID(read_qk_norm());
         TRY(const bool mlp_bias, flag_or(root_, "mlp_bias", false));
         if (mlp_bias) return root_.child("mlp_bias").error("false");
-        if (present(root_, "partial_rotary_factor") && family_.partial_rotary == 0) {
-            TRY(const float part, positive_or(root_, "partial_rotary_factor", 1));
-            if (part != 1.0F) return root_.child("partial_rotary_factor").error("1");
-        }
+        const JsonPlace rotary = place_of_partial_rotary();
+        TRY(const float part, positive_or(rotary, kPartialRotary, 1));
+        if (family_.partial_rotary == 0 && part != 1.0F)
+            return rotary.child(kPartialRotary).error("1");
         TRY(const bool bias, flag_or(root_, "attention_bias", false));
         if (bias && family_.bias == AttentionBias::with_output)
             return root_.child("attention_bias").error("false");
-        config_.qkv_bias = bias || family_.bias == AttentionBias::always_qkv;
+        const bool always =
+            family_.bias == AttentionBias::always_qkv || family_.bias == AttentionBias::always_all;
+        config_.qkv_bias = bias || always;
+        if (config_.traits->activation == Activation::clamped_silu) {
+            TRY(const float limit, positive_or(root_, "swiglu_limit", 7));
+            if (limit != 7.0F) return root_.child("swiglu_limit").error("7");
+        }
+        return base::Ok{};
+    }
+
+    // Experts of gpt-oss are MXFP4, and nothing else is quantised.
+    base::Status check_quantisation() {
+        const char* key = "quantization_config";
+        if (family_.experts == HfExperts::gpt_oss) {
+            TRY(const JsonPlace place, root_.member(key));
+            TRY_VOID(place.expect_object());
+            TRY(const std::string method, place.text_or("quant_method", ""));
+            if (method != "mxfp4") return place.child("quant_method").error("\"mxfp4\"");
+            return base::Ok{};
+        }
+        if (!present(root_, key)) return base::Ok{};
+        return root_.complaint(
+            "quantization_config: quantised safetensors are not supported; use the plain "
+            "weights and --quantize");
+    }
+
+    // Later versions write it among the parameters of rope.
+    JsonPlace place_of_partial_rotary() const {
+        if (!present(root_, "rope_parameters")) return root_;
+        const JsonPlace rope = root_.child("rope_parameters");
+        return rope.value().is_object() && present(rope, kPartialRotary) ? rope : root_;
+    }
+
+    // use_qk_norm: false where a family has no such norm, true where it always has.
+    base::Status read_qk_norm() {
+        const DecoderTraits& traits = *config_.traits;
+        const bool has = traits.qk_norm != QkNorm::none;
+        const bool open = traits.qk_norm_optional;
+        TRY(config_.qk_norm, flag_or(root_, "use_qk_norm", has && !open));
+        if (!open && config_.qk_norm != has)
+            return root_.child("use_qk_norm").error(has ? "true" : "false");
         return base::Ok{};
     }
 
@@ -182,9 +254,57 @@ class ConfigReader {
             positive_or(root_, centred ? "layer_norm_eps" : "rms_norm_eps", centred ? 1e-5 : 1e-6));
         set_count("block_count", config_.n_layers);
         set_count("embedding_length", config_.hidden);
-        set_count("feed_forward_length", config_.ffn);
+        TRY_VOID(read_dense_parts());
+        set_count("feed_forward_length",
+                  config_.n_dense_layers > 0 ? config_.dense_ffn : config_.ffn);
         set_count("vocab_size", config_.vocab);
         set(centred ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", epsilon);
+        return base::Ok{};
+    }
+
+    // Layers without experts, the expert that every row visits, and layers behind the last.
+    base::Status read_dense_parts() {
+        if (family_.experts_key == nullptr) return base::Ok{};
+        TRY(config_.n_dense_layers, whole_or_zero("first_k_dense_replace", config_.n_layers - 1));
+        if (config_.n_dense_layers > 0) {
+            TRY(config_.dense_ffn, count(root_, "intermediate_size", limits::kMaxFeedForward));
+            set_count("leading_dense_block_count", config_.n_dense_layers);
+        }
+        TRY(const std::int32_t shared, whole_or_zero("n_shared_experts", limits::kMaxExperts));
+        TRY(config_.shared_ffn, whole_or_zero("shared_intermediate_size", limits::kMaxFeedForward));
+        if (shared > 0) {
+            const std::int64_t width = std::int64_t{shared} * config_.ffn;
+            if (width > limits::kMaxFeedForward) {
+                return root_.child("n_shared_experts")
+                    .error(fmt::format("a width of at most {} together", limits::kMaxFeedForward));
+            }
+            config_.shared_ffn = static_cast<std::int32_t>(width);
+        }
+        if (config_.shared_ffn > 0)
+            set_count("expert_shared_feed_forward_length", config_.shared_ffn);
+        TRY(config_.n_skipped_layers,
+            whole_or_zero("num_nextn_predict_layers", limits::kMaxLayers));
+        return base::Ok{};
+    }
+
+    base::Result<std::int32_t> whole_or_zero(const char* key, std::int64_t high) {
+        if (!present(root_, key)) return 0;
+        TRY(const std::int64_t value, root_.child(key).integer());
+        if (value < 0 || value > high) return root_.child(key).error(fmt::format("0 to {}", high));
+        return static_cast<std::int32_t>(value);
+    }
+
+    // How experts are chosen by sigmoids.
+    base::Status read_sigmoid_routing() {
+        if (config_.traits->gating != Gating::sigmoid) return base::Ok{};
+        TRY(const std::string scoring, root_.text_or("scoring_func", "sigmoid"));
+        if (scoring != "sigmoid") return root_.child("scoring_func").error("\"sigmoid\"");
+        TRY(const std::int32_t groups, count_or(root_, "n_group", kMaxCount, 1));
+        if (groups != 1) return root_.child("n_group").error("1");
+        TRY(config_.selection_bias, flag_or(root_, "use_routing_bias", true));
+        TRY(const float scale, positive_or(root_, "routed_scaling_factor", 1));
+        set_count("expert_gating_func", 2);
+        set("expert_weights_scale", scale);
         return base::Ok{};
     }
 
@@ -245,11 +365,13 @@ class ConfigReader {
         set_count("attention.value_length", config_.head_dim);
         rope_dim_ = config_.head_dim;
         if (family_.partial_rotary > 0) {
-            TRY(const float part,
-                positive_or(root_, "partial_rotary_factor", double{family_.partial_rotary}));
-            rope_dim_ = static_cast<std::int32_t>(static_cast<float>(config_.head_dim) * part);
-            if (rope_dim_ < 2 || rope_dim_ > config_.head_dim)
-                return root_.child("partial_rotary_factor").error("more than 0, at most 1");
+            const JsonPlace place = place_of_partial_rotary();
+            TRY(const float part, positive_or(place, kPartialRotary, family_.partial_rotary));
+            const auto dims =
+                static_cast<std::int32_t>(static_cast<float>(config_.head_dim) * part);
+            if (dims < 2 || dims > config_.head_dim)
+                return place.child(kPartialRotary).error("more than 0, at most 1");
+            TRY(rope_dim_, count_or(root_, "rotary_dim", config_.head_dim, dims));
         }
         set_count("rope.dimension_count", rope_dim_);
         return read_rope_layers();
@@ -283,7 +405,7 @@ class ConfigReader {
                 fmt::format("{} layers of {} experts have {} matrices, the limit is {}",
                             config_.n_layers, config_.n_experts, matrices, limits::kMaxTensors));
         }
-        TRY(const bool normalise, flag_or(root_, "norm_topk_prob", config_.mixtral));
+        TRY(const bool normalise, flag_or(root_, "norm_topk_prob", family_.normalises));
         TRY(const std::int32_t step, count_or(root_, "decoder_sparse_step", kMaxCount, 1));
         if (step != 1) return root_.child("decoder_sparse_step").error("1");
         if (present(root_, "mlp_only_layers")) {
@@ -295,7 +417,7 @@ class ConfigReader {
         set_count("expert_used_count", used);
         set_count("expert_feed_forward_length", config_.ffn);
         set("expert_weights_norm", normalise);
-        return base::Ok{};
+        return read_sigmoid_routing();
     }
 
     // Reads rope_theta and rope_scaling, or both in rope_parameters, as later versions write them.
@@ -396,7 +518,7 @@ class ConfigReader {
                 return scaling.complaint(std::string(key) + ": not supported");
         }
         TRY(const bool truncate, flag_or(scaling, "truncate", true));
-        if (!truncate) return scaling.child("truncate").error("true");
+        if (!truncate) set(kYarnTruncate, false);
         const double usual = 0.1 * std::log(static_cast<double>(factor)) + 1.0;
         TRY(const float attention, positive_or(scaling, "attention_factor", usual));
         TRY(const float fast, positive_or(scaling, "beta_fast", 32));

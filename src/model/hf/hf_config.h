@@ -23,12 +23,21 @@ struct HfNormNames {
     const char* feed_forward_output = "post_feedforward_layernorm";
 };
 
+// How a family names the tensors of experts, and whether it stacks them.
+enum class HfExperts {
+    usual,    // mlp.experts.7.gate_proj
+    mixtral,  // block_sparse_moe.experts.7.w1
+    granite,  // block_sparse_moe.input_linear: of all experts, the rows of gate and then of up
+    // mlp.experts.gate_up_proj_blocks and _scales: MXFP4, the rows of gate and up in turns
+    gpt_oss,
+};
+
 // What a Hugging Face config.json says, in the terms of our architectures.
 struct HfConfig {
     std::string architecture;               // "llama", "qwen2", "qwen3", "qwen3moe", ...
     const DecoderTraits* traits = nullptr;  // its
     HfNormNames norms = {};
-    bool mixtral = false;      // names its experts' tensors in its own way
+    HfExperts experts = HfExperts::usual;
     bool interleaves = false;  // our rope turns adjacent elements, theirs halves of a head
     std::int32_t n_layers = 0;
     std::int32_t hidden = 0;
@@ -38,6 +47,12 @@ struct HfConfig {
     std::int32_t ffn = 0;  // of an expert where there are experts
     std::int32_t vocab = 0;
     std::int32_t n_experts = 0;
+    std::int32_t n_dense_layers = 0;    // the first ones of a model with experts
+    std::int32_t dense_ffn = 0;         // the width of their feed-forward
+    std::int32_t shared_ffn = 0;        // of the expert that every row visits; 0: there is none
+    bool selection_bias = false;        // e_score_correction_bias
+    std::int32_t n_skipped_layers = 0;  // behind the last, which predict more tokens at once
+    bool qk_norm = false;
     bool qkv_bias = false;
     bool tied_embeddings = false;
     // Of the frequencies, as the tensors that GGUF files have of them, by name.

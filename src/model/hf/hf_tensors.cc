@@ -1,6 +1,8 @@
 #include "model/hf/hf_tensors.h"
 
+#include <charconv>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -16,12 +18,20 @@ class List {
     // [rows, cols]
     HfTensor& matrix(const std::string& name, const std::string& source, std::int64_t rows,
                      std::int64_t cols) {
-        tensors_.push_back({name, {cols, rows}, {source}, {rows, cols}, 0, false, false});
+        tensors_.push_back({.name = name,
+                            .shape = {cols, rows},
+                            .sources = {source},
+                            .source_shape = {rows, cols}});
         return tensors_.back();
     }
     void vector(const std::string& name, const std::string& source, std::int64_t size) {
         const bool less_one = traits_.norms_less_one && name.ends_with("norm.weight");
-        tensors_.push_back({name, {size}, {source}, {size}, 0, true, less_one});
+        tensors_.push_back({.name = name,
+                            .shape = {size},
+                            .sources = {source},
+                            .source_shape = {size},
+                            .keep_float = true,
+                            .add_one = less_one});
     }
 
     void layer(std::int32_t index) {
@@ -33,10 +43,12 @@ class List {
         norm(traits_.input_norms, "attn_norm", config_.norms.attention);
         attention(ours, theirs + "self_attn.");
         norm(traits_.output_norms, "post_attention_norm", config_.norms.attention_output);
-        norm(traits_.input_norms && !traits_.parallel_blocks, "ffn_norm",
-             config_.norms.feed_forward);
-        if (config_.n_experts > 0) {
-            experts(ours, theirs + (config_.mixtral ? "block_sparse_moe." : "mlp."));
+        if (traits_.input_norms && !traits_.parallel_blocks) {
+            vector(ours + std::string(traits_.feed_forward_norm),
+                   theirs + config_.norms.feed_forward + ".weight", config_.hidden);
+        }
+        if (config_.n_experts > 0 && index >= config_.n_dense_layers) {
+            experts(ours, theirs);
         } else {
             feed_forward(ours, theirs + "mlp.");
         }
@@ -64,18 +76,22 @@ class List {
             vector(ours + "attn_k.bias", theirs + "k_proj.bias", kv);
             vector(ours + "attn_v.bias", theirs + "v_proj.bias", kv);
         }
-        if (traits_.qk_norm != QkNorm::none) {
+        if (config_.qk_norm) {
             const bool whole = traits_.qk_norm == QkNorm::projection;
             vector(ours + "attn_q_norm.weight", theirs + "q_norm.weight",
                    whole ? q : config_.head_dim);
             vector(ours + "attn_k_norm.weight", theirs + "k_norm.weight",
                    whole ? kv : config_.head_dim);
         }
+        if (traits_.output_bias)
+            vector(ours + "attn_output.bias", theirs + "o_proj.bias", config_.hidden);
+        if (traits_.attention_sinks)
+            vector(ours + "attn_sinks.weight", theirs + "sinks", config_.n_heads);
         matrix(ours + "attn_output.weight", theirs + "o_proj.weight", hidden, q);
     }
 
     void feed_forward(const std::string& ours, const std::string& theirs) {
-        const std::int64_t ffn = config_.ffn;
+        const std::int64_t ffn = config_.n_experts > 0 ? config_.dense_ffn : config_.ffn;
         if (traits_.fused_gate_up) {
             matrix(ours + "ffn_up.weight", theirs + "gate_up_proj.weight", 2 * ffn, config_.hidden);
         } else {
@@ -85,21 +101,109 @@ class List {
         matrix(ours + "ffn_down.weight", theirs + "down_proj.weight", config_.hidden, ffn);
     }
 
-    void experts(const std::string& ours, const std::string& theirs) {
-        matrix(ours + "ffn_gate_inp.weight", theirs + "gate.weight", config_.n_experts,
+    void experts(const std::string& ours, const std::string& layer) {
+        if (config_.experts == HfExperts::gpt_oss) return gpt_oss_experts(ours, layer + "mlp.");
+        const bool usual = config_.experts == HfExperts::usual;
+        const bool granite = config_.experts == HfExperts::granite;
+        const std::string theirs = layer + (usual ? "mlp." : "block_sparse_moe.");
+        matrix(ours + "ffn_gate_inp.weight",
+               theirs + (granite ? "router.layer.weight" : "gate.weight"), config_.n_experts,
                config_.hidden)
             .keep_float = true;
-        stacked(ours + "ffn_gate_exps.weight", theirs, config_.mixtral ? "w1" : "gate_proj",
-                config_.ffn, config_.hidden);
-        stacked(ours + "ffn_up_exps.weight", theirs, config_.mixtral ? "w3" : "up_proj",
-                config_.ffn, config_.hidden);
-        stacked(ours + "ffn_down_exps.weight", theirs, config_.mixtral ? "w2" : "down_proj",
-                config_.hidden, config_.ffn);
+        if (config_.selection_bias) {
+            vector(ours + "exp_probs_b.bias",
+                   theirs + (usual ? "gate." : "") + "e_score_correction_bias", config_.n_experts);
+        }
+        if (granite) {
+            stacked(ours + "ffn_gate_exps.weight", theirs + "input_linear.weight", 0);
+            stacked(ours + "ffn_up_exps.weight", theirs + "input_linear.weight", config_.ffn);
+            tensors_.push_back({.name = ours + "ffn_down_exps.weight",
+                                .shape = {config_.ffn, config_.hidden, config_.n_experts},
+                                .sources = {theirs + "output_linear.weight"},
+                                .source_shape = {config_.n_experts, config_.hidden, config_.ffn}});
+        } else {
+            one_by_one(ours + "ffn_gate_exps.weight", theirs, usual ? "gate_proj" : "w1",
+                       config_.ffn, config_.hidden);
+            one_by_one(ours + "ffn_up_exps.weight", theirs, usual ? "up_proj" : "w3", config_.ffn,
+                       config_.hidden);
+            one_by_one(ours + "ffn_down_exps.weight", theirs, usual ? "down_proj" : "w2",
+                       config_.hidden, config_.ffn);
+        }
+        if (config_.shared_ffn > 0) shared_expert(ours, layer);
     }
 
-    void stacked(const std::string& name, const std::string& theirs, const char* what,
-                 std::int64_t rows, std::int64_t cols) {
-        HfTensor tensor{name, {cols, rows, config_.n_experts}, {}, {rows, cols}, 0, false, false};
+    void gpt_oss_experts(const std::string& ours, const std::string& theirs) {
+        const std::int64_t ffn = config_.ffn;
+        const std::int64_t hidden = config_.hidden;
+        matrix(ours + "ffn_gate_inp.weight", theirs + "router.weight", config_.n_experts, hidden)
+            .keep_float = true;
+        vector(ours + "ffn_gate_inp.bias", theirs + "router.bias", config_.n_experts);
+        const std::string both = theirs + "experts.gate_up_proj";
+        const std::string down = theirs + "experts.down_proj";
+        packed(ours + "ffn_gate_exps", both, ffn, hidden, 0, 2);
+        packed(ours + "ffn_up_exps", both, ffn, hidden, 1, 2);
+        packed(ours + "ffn_down_exps", down, hidden, ffn, 0, 1);
+    }
+
+    // Every step-th row of each expert, from `first` on, and of its bias the elements.
+    void packed(const std::string& name, const std::string& source, std::int64_t rows,
+                std::int64_t cols, std::int64_t first, std::int64_t step) {
+        const std::int64_t n = config_.n_experts;
+        tensors_.push_back({.name = name + ".weight",
+                            .shape = {cols, rows, n},
+                            .sources = {source + "_blocks"},
+                            .source_shape = {n, rows * step, cols / 32, 16},
+                            .first_row = first,
+                            .row_step = step,
+                            .scales = source + "_scales"});
+        tensors_.push_back({.name = name + ".bias",
+                            .shape = {rows, n},
+                            .sources = {source + "_bias"},
+                            .source_shape = {n, rows * step},
+                            .first_row = first,
+                            .row_step = step,
+                            .of_elements = true,
+                            .keep_float = true});
+    }
+
+    void shared_expert(const std::string& ours, const std::string& layer) {
+        const std::int64_t ffn = config_.shared_ffn;
+        const std::int64_t hidden = config_.hidden;
+        if (config_.experts == HfExperts::granite) {
+            const std::string both = layer + "shared_mlp.input_linear.weight";
+            for (const bool up : {false, true}) {
+                HfTensor& half =
+                    matrix(ours + (up ? "ffn_up_shexp.weight" : "ffn_gate_shexp.weight"), both, ffn,
+                           hidden);
+                half.source_shape = {2 * ffn, hidden};
+                half.first_row = up ? ffn : 0;
+            }
+            matrix(ours + "ffn_down_shexp.weight", layer + "shared_mlp.output_linear.weight",
+                   hidden, ffn);
+            return;
+        }
+        const std::string theirs = layer + "mlp.shared_experts.";
+        matrix(ours + "ffn_gate_shexp.weight", theirs + "gate_proj.weight", ffn, hidden);
+        matrix(ours + "ffn_up_shexp.weight", theirs + "up_proj.weight", ffn, hidden);
+        matrix(ours + "ffn_down_shexp.weight", theirs + "down_proj.weight", hidden, ffn);
+    }
+
+    // Rows of gate or up from a tensor that has both of all experts.
+    void stacked(const std::string& name, const std::string& source, std::int64_t first_row) {
+        tensors_.push_back(
+            {.name = name,
+             .shape = {config_.hidden, config_.ffn, config_.n_experts},
+             .sources = {source},
+             .source_shape = {config_.n_experts, std::int64_t{2} * config_.ffn, config_.hidden},
+             .first_row = first_row});
+    }
+
+    void one_by_one(const std::string& name, const std::string& theirs, const char* what,
+                    std::int64_t rows, std::int64_t cols) {
+        HfTensor tensor{.name = name,
+                        .shape = {cols, rows, config_.n_experts},
+                        .sources = {},
+                        .source_shape = {rows, cols}};
         for (std::int32_t e = 0; e < config_.n_experts; ++e) {
             tensor.sources.push_back(fmt::format("{}experts.{}.{}.weight", theirs, e, what));
         }
@@ -110,6 +214,19 @@ class List {
     const DecoderTraits& traits_;
     std::vector<HfTensor> tensors_;
 };
+
+// 7 for "model.layers.7.mlp.gate.weight", -1 for a tensor outside the layers.
+std::int32_t layer_of(std::string_view name) {
+    constexpr std::string_view kLayers = "model.layers.";
+    if (!name.starts_with(kLayers)) return -1;
+    name.remove_prefix(kLayers.size());
+    std::int32_t layer = -1;
+    const auto read = std::from_chars(name.data(), name.data() + name.size(), layer);
+    return read.ec == std::errc() &&
+                   name.substr(std::size_t(read.ptr - name.data())).starts_with('.')
+               ? layer
+               : -1;
+}
 
 }  // namespace
 
@@ -125,6 +242,8 @@ std::vector<HfTensor> hf_tensors(const HfConfig& config) {
 }
 
 bool is_spare_hf_tensor(const HfConfig& config, std::string_view name) {
+    const std::int32_t layer = layer_of(name);
+    if (layer >= config.n_layers && layer < config.n_layers + config.n_skipped_layers) return true;
     return name.ends_with(".rotary_emb.inv_freq") ||
            (config.tied_embeddings && name == "lm_head.weight");
 }

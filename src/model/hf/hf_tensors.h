@@ -14,10 +14,18 @@ struct HfTensor {
     std::vector<std::int64_t> shape;  // ours, ggml order
     // The source tensors, put one behind the other: one, or one per expert.
     std::vector<std::string> sources;
-    std::vector<std::int64_t> source_shape;  // of each, the last dimension contiguous
+    // Of each, the last dimension contiguous; a first one of three counts matrices.
+    std::vector<std::int64_t> source_shape;
     // The number of heads whose rows are interleaved, so that the rows i and i + head_dim / 2 of a
     // head, which rope turns together, lie side by side. 0 leaves the rows as they are.
     std::int32_t interleave_heads = 0;
+    // Where only some rows of every matrix of the source are ours: the first, and how far apart.
+    std::int64_t first_row = 0;
+    std::int64_t row_step = 1;
+    bool of_elements = false;  // these rows are single elements, of vectors side by side
+    // Not empty: this tensor has the scales of the source's blocks of MXFP4, 16 bytes each with two
+    // elements beside each other in a byte. Then source_shape is [matrices, rows, blocks, 16].
+    std::string scales = {};
     bool keep_float = false;  // f32 whatever the file has: vectors and routers
     bool add_one = false;     // to every element, which keep_float makes f32
 };
@@ -25,7 +33,7 @@ struct HfTensor {
 // All tensors of the model but rope factors, in the order of a GGUF file.
 std::vector<HfTensor> hf_tensors(const HfConfig& config);
 // Whether a tensor is one that some files have and everybody computes: "….rotary_emb.inv_freq", and
-// a head that is the embedding.
+// a head that is the embedding; or one of the layers behind the last, which nobody loads.
 bool is_spare_hf_tensor(const HfConfig& config, std::string_view name);
 
 }  // namespace helix::model

@@ -56,13 +56,15 @@ base::Status read_dtype(const Json& entry, const std::string& label, SafeTensor&
     const auto* dtype = std::find_if(std::begin(kDtypes), std::end(kDtypes),
                                      [&](const Dtype& d) { return d.name == name; });
     const auto at = static_cast<std::size_t>(dtype - std::begin(kDtypes));
+    element_bytes = dtype == std::end(kDtypes) ? 0 : dtype->bytes;
+    tensor.of_bytes = name == "U8";
+    if (tensor.of_bytes) return base::Ok{};
     if (at >= std::size(kTypes)) {
         return wrong(label, tensor.name,
                      fmt::format("dtype {} is {}, expected F32, F16 or BF16", name.substr(0, 40),
                                  dtype == std::end(kDtypes) ? "unknown" : "not supported"));
     }
     tensor.type = kTypes[at];
-    element_bytes = dtype->bytes;
     return base::Ok{};
 }
 

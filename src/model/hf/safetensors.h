@@ -22,6 +22,7 @@ namespace helix::model {
 struct SafeTensor {
     std::string name;
     TensorType type = TensorType::f32;
+    bool of_bytes = false;            // U8: of what is packed in a way of its own, and has no type
     std::vector<std::int64_t> shape;  // the last dimension is the contiguous one
     std::uint64_t offset = 0;         // into the data
     std::uint64_t bytes = 0;
@@ -36,7 +37,7 @@ class SafetensorsFile {
         std::vector<std::byte> image, std::string label);
 
     const std::string& label() const { return label_; }
-    // The tensors by name. Every one is f32, f16 or bf16.
+    // The tensors by name. Every one is f32, f16 or bf16, or of bytes.
     const std::map<std::string, SafeTensor, std::less<>>& tensors() const { return tensors_; }
     const SafeTensor* find(std::string_view name) const;
     // Any thread. Fills `to` with a part of a tensor's bytes, which must lie within it.

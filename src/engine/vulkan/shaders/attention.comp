@@ -38,6 +38,8 @@ layout(constant_id = 11) const uint kWholePages = 0;
 
 // 1: scores are capped.
 layout(constant_id = 12) const uint kCaps = 0;
+// 1: heads have sinks.
+layout(constant_id = 13) const uint kSinks = 0;
 
 const uint kElements = kType == kF32 ? 1 : kType == kQ8 ? 4 : 2;  // of a word
 // Of queries, what a lane has; some may not be used.
@@ -529,7 +531,9 @@ void normalise(Place at, uint lane) {
     for (uint q = first; q < first + kValueQueries; ++q) {
         if (!is_used(at, q)) continue;
         const uint row = row_of(at, q);
-        const float norm = div(1.0, totals[q].sum);
+        const uint head = at.first_head + q % kHeads;
+        float norm = last_factor(totals[q]);
+        if (kSinks != 0) norm = last_factor_with(totals[q], params.sinks.v[head]);
         for (uint word = lane % kValueLanes; word < value_words(); word += kValueLanes) {
             const uint end = min((word + 1) * kElements, params.head_dim);
             for (uint d = word * kElements; d < end; ++d) {

@@ -8,6 +8,8 @@
 
 // Whether the result is made as int8, too: then head_dim is a multiple of 32.
 layout(constant_id = 0) const uint kQuantises = 0;
+// 1: heads have sinks.
+layout(constant_id = 1) const uint kSinks = 0;
 
 const uint kAhead = 16;  // chunks whose values are read before the first of them is added
 
@@ -72,7 +74,10 @@ void main() {
         }
         barrier();  // steps are written again
     }
-    precise const float result = values * div(1.0, sum);
+    const Softmax total = Softmax(top, sum);
+    float factor = last_factor(total);
+    if (kSinks != 0) factor = last_factor_with(total, params.sinks.v[gl_WorkGroupID.x]);
+    precise const float result = values * factor;
     const uint head = (row.row * params.n_heads + gl_WorkGroupID.x) * params.head_dim;
     if (d < params.head_dim) params.out_.v[head + d] = result;
     if (kQuantises == 0) return;

@@ -58,6 +58,7 @@ layout(push_constant, std430) uniform Params {
     float scale;
     float softcap;  // of scores, where attention.comp caps them
     Blocks blocks;  // of out_ as int8, where attention_combine.comp is to make them
+    Floats sinks;   // [n_heads], where kSinks
 } params;
 
 uint partial_at(uint row, uint head, uint chunk) {
@@ -86,4 +87,19 @@ Factors factors_of(float so_far, float next, float top) {
 float add_next(float so_far, float next, Factors factors) {
     precise const float scaled = so_far * factors.so_far;
     return fma_exact(next, factors.next, scaled);
+}
+
+// What weighted values are multiplied by at the end.
+float last_factor(Softmax total) {
+    return div(1.0, total.sum);
+}
+
+// The same with a sink: as a chunk of one position whose values are zero.
+float last_factor_with(Softmax total, float sink) {
+    const float top = sink > total.top ? sink : total.top;
+    const Factors factors = factors_of(total.top, sink, top);
+    precise const float scaled = total.sum * factors.so_far;
+    precise const float sum = scaled + factors.next;
+    precise const float factor = div(1.0, sum) * factors.so_far;
+    return factor;
 }

@@ -5,11 +5,12 @@
 // An invocation chooses the experts of one row. Scores are work space afterwards.
 layout(local_size_x = 32) in;
 layout(push_constant, scalar) uniform Push {
-    Floats scores;
+    Floats scores, bias;
     Words chosen;
     Floats weights;
     uint rows, n_experts, n_used, normalise;
     float factor;
+    uint sigmoid, has_bias;
 };
 
 bool is_taken(uint at, uint n, uint expert) {
@@ -19,18 +20,24 @@ bool is_taken(uint at, uint n, uint expert) {
     return false;
 }
 
+float score_of(uint first, uint expert) {
+    float score = scores.v[first + expert];
+    if (has_bias == 0u) return score;
+    precise float biased = score + bias.v[expert];
+    return biased;
+}
+
 // Of those not taken the one with the highest score; of equal ones the lower, and no numbers last.
 uint best_of(uint first, uint at, uint n) {
     int best = -1;
+    float top = 0.0;
     for (uint e = 0u; e < n_experts; ++e) {
         if (is_taken(at, n, e)) continue;
-        float score = scores.v[first + e];
-        bool better = best < 0;
-        if (!better && !is_nan(score)) {
-            float top = scores.v[first + uint(best)];
-            better = is_nan(top) || score > top;
-        }
-        if (better) best = int(e);
+        float score = score_of(first, e);
+        bool better = best < 0 || (!is_nan(score) && (is_nan(top) || score > top));
+        if (!better) continue;
+        best = int(e);
+        top = score;
     }
     return uint(best);
 }
@@ -43,31 +50,56 @@ void insert_sorted(uint at, uint n) {
     }
 }
 
+void choose(uint first, uint at) {
+    for (uint n = 0u; n < n_used; ++n) {
+        chosen.v[at + n] = best_of(first, at, n);
+        insert_sorted(at, n);
+    }
+}
+
+void route_by_softmax(uint first, uint at) {
+    choose(first, at);
+    float top = uintBitsToFloat(0xff800000u);
+    for (uint n = 0u; n < n_used; ++n) {
+        float score = scores.v[first + chosen.v[at + n]];
+        top = top < score ? score : top;
+    }
+    for (uint e = 0u; e < n_experts; ++e) {
+        precise float shifted = scores.v[first + e] - top;
+        scores.v[first + e] = exp_or_zero(shifted);
+    }
+    precise float sum = 0.0;
+    uint count = normalise != 0u ? n_used : n_experts;
+    for (uint n = 0u; n < count; ++n) sum = sum + scores.v[first + (normalise != 0u ? chosen.v[at + n] : n)];
+    for (uint n = 0u; n < n_used; ++n) {
+        precise float weight = div(scores.v[first + chosen.v[at + n]], sum) * factor;
+        weights.v[at + n] = weight;
+    }
+}
+
+void route_by_sigmoid(uint first, uint at) {
+    for (uint e = 0u; e < n_experts; ++e) {
+        precise float minus = 0.0 - scores.v[first + e];
+        precise float below = 1.0 + exp_of(minus);
+        scores.v[first + e] = div(1.0, below);
+    }
+    choose(first, at);
+    precise float sum = 1e-20;
+    for (uint n = 0u; n < n_used; ++n) sum = sum + scores.v[first + chosen.v[at + n]];
+    for (uint n = 0u; n < n_used; ++n) {
+        float score = scores.v[first + chosen.v[at + n]];
+        precise float weight = (normalise != 0u ? div(score, sum) : score) * factor;
+        weights.v[at + n] = weight;
+    }
+}
+
 void main() {
     uint step = gl_NumWorkGroups.x * 32u;
     for (uint row = gl_GlobalInvocationID.x; row < rows; row += step) {
-        uint first = row * n_experts;
-        uint at = row * n_used;
-        for (uint n = 0u; n < n_used; ++n) {
-            chosen.v[at + n] = best_of(first, at, n);
-            insert_sorted(at, n);
-        }
-        float top = uintBitsToFloat(0xff800000u);
-        for (uint n = 0u; n < n_used; ++n) {
-            float score = scores.v[first + chosen.v[at + n]];
-            top = top < score ? score : top;
-        }
-        for (uint e = 0u; e < n_experts; ++e) {
-            precise float shifted = scores.v[first + e] - top;
-            scores.v[first + e] = exp_or_zero(shifted);
-        }
-        precise float sum = 0.0;
-        uint count = normalise != 0u ? n_used : n_experts;
-        for (uint n = 0u; n < count; ++n)
-            sum = sum + scores.v[first + (normalise != 0u ? chosen.v[at + n] : n)];
-        for (uint n = 0u; n < n_used; ++n) {
-            precise float weight = div(scores.v[first + chosen.v[at + n]], sum) * factor;
-            weights.v[at + n] = weight;
+        if (sigmoid != 0u) {
+            route_by_sigmoid(row * n_experts, row * n_used);
+        } else {
+            route_by_softmax(row * n_experts, row * n_used);
         }
     }
 }

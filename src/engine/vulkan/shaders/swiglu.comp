@@ -16,16 +16,25 @@ layout(push_constant, scalar) uniform Push {
     Blocks blocks;
     uint count;
 };
-// 1: the gate is put through GELU; 0: through SiLU.
-layout(constant_id = 2) const uint kGelu = 0;
+// What the gate is put through: 0, SiLU; 1, GELU; 2, SiLU of clamped numbers (ops/clamped_swiglu.h).
+layout(constant_id = 2) const uint kActivation = 0;
 shared uvec4 made[kLanes / 4u];
 
 float gated(float g, float u) {
     precise float minus = 0.0 - g;
-    if (kGelu != 0) {
+    if (kActivation == 1) {
         precise float square = g * g;
         precise float along = g * fma_exact(square, 0.044715, 1.0);
         minus = along * -1.5957691;
+    }
+    if (kActivation == 2) {
+        g = g > 7.0 ? 7.0 : g;
+        u = u > 7.0 ? 7.0 : u;
+        u = u < -7.0 ? -7.0 : u;
+        precise float more = u + 1.0;
+        precise float along = g * -1.702;
+        u = more;
+        minus = along;
     }
     precise float below = 1.0 + exp_of(minus);
     precise float value = div(g, below) * u;
