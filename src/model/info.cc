@@ -130,8 +130,10 @@ std::string experts_text(const ModelConfig& config) {
     std::string text;
     if (config.shared_ffn > 0) text += fmt::format("; one more of width {}", config.shared_ffn);
     if (config.n_dense_layers > 0) {
-        text += fmt::format("; none in the first {} layers, whose feed-forward is {} wide",
-                            config.n_dense_layers, config.dense_ffn);
+        const std::string first =
+            config.n_dense_layers == 1 ? "layer" : fmt::format("{} layers", config.n_dense_layers);
+        text += fmt::format("; none in the first {}, whose feed-forward is {} wide", first,
+                            config.dense_ffn);
     }
     return text;
 }

@@ -163,7 +163,7 @@ TEST_F(Families, Glm4MoeHasADenseLayerASharedExpertAndSigmoids) {
     const ModelInfo info = collect_info(*file);
     EXPECT_EQ(info.parameters - info.active_parameters, 3 * (8 - 2) * 3 * 256 * 256);
     EXPECT_THAT(describe_text(info),
-                HasSubstr("; one more of width 256; none in the first 1 layers, whose feed-forward "
+                HasSubstr("; one more of width 256; none in the first layer, whose feed-forward "
                           "is 768 wide"));
 }
 

@@ -6,10 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+
 #include <cmath>
 #include <numbers>
 #include <optional>
 
+#include "base/effort.h"
 #include "hf_folder.h"
 #include "model/info.h"
 #include "model/manifest.h"
@@ -136,6 +138,8 @@ TEST_F(Folder, HoldsTheTensorsOfTheGgufFile) {
           "tiny-qwen3moe", "smollm3", "olmo2", "glm4", "phi4", "granite", "command-r", "gemma2",
           "gemma3", "granitemoe", "glm4moe", "minimax-m2"}) {
         for (const TensorType type : {TensorType::bf16, TensorType::f16, TensorType::f32}) {
+            // To a sanitizer both types of sixteen bits are the same.
+            if (kSanitized && type == TensorType::f16) continue;
             const auto file = synth(shape_named(name), type);
             const std::string to = folder_.file(std::string(name) + tensor_type_info(type)->name);
             HfFolderWriter(*file, to, files++ % 3 + 1).write();
