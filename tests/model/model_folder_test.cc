@@ -8,6 +8,9 @@
 #include <sys/stat.h>
 
 #include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
 #include <numbers>
 #include <optional>
 
@@ -422,6 +425,30 @@ TEST_F(Folder, WrongTokenizersAreNamed) {
     }
     test_support::write_file(path() + "/tokenizer.json", "{");
     EXPECT_THAT(ModelFolder::open(path()).error().message, HasSubstr("tokenizer.json"));
+}
+
+// They are read for gpt-oss; of another tensor nobody knows what is in them.
+TEST_F(Folder, BytesInPlaceOfFloatsAreRefusedByName) {
+    const auto file = synth(shape_named("tiny"), TensorType::f32);
+    HfFolderWriter(*file, path()).write();
+    const std::string weights = path() + "/model.safetensors";
+    std::ifstream in(weights, std::ios::binary);
+    std::string image{std::istreambuf_iterator<char>(in), {}};
+    const std::size_t entry = image.find("\"model.norm.weight\":");
+    ASSERT_NE(entry, std::string::npos);
+    const auto put = [&](const std::string& from, const std::string& to) {
+        image.replace(image.find(from, entry), from.size(), to);
+    };
+    put(R"("dtype":"F32")", R"("dtype":"U8" )");
+    put(R"("shape":[64])", R"("shape":[256])");
+    std::uint64_t length = 0;  // of the header, which has one character more
+    std::memcpy(&length, image.data(), sizeof length);
+    ++length;
+    std::memcpy(image.data(), &length, sizeof length);
+    test_support::write_file(weights, image);
+    EXPECT_THAT(ModelFolder::open(path()).error().message,
+                HasSubstr("model.safetensors: tensor model.norm.weight: dtype U8 is not supported, "
+                          "expected F32, F16 or BF16"));
 }
 
 TEST_F(Folder, WrongFilesAreNamed) {
