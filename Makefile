@@ -34,7 +34,7 @@ demo: build
 demo-check: build
 	@python3 tools/demo.py --binary $(BUILD)/bin/helix --check $(if $(MODEL),--model $(MODEL))
 
-# Formatting, layers, clang-tidy, the fast tests under ASan and UBSan, then all tests of the release build.
+# Formatting, layers, clang-tidy, all tests of the release build, the fast ones under ASan and UBSan, too.
 test:
 	@tools/install-deps.sh --test
 	@tools/check.sh

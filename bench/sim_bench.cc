@@ -132,7 +132,7 @@ base::Status own(const std::string& cluster, const std::string& method, double d
     TRY(const lab::Problem problem, published_problem(cluster));
     TRY(spec::PlacementFile file,
         lab::read_simulated_layout(layout_path(cluster, method), problem));
-    TRY_VOID(lab::add_flows(problem, file, true));
+    TRY_VOID(lab::add_flows(problem, file, plan::Batching::helix, true));
     sim::HelixSetup setup = lab::helix_setup(problem, file.placement, file.flows);
     lab::put_under_load(setup, offline_load(duration_s));
     const Meter meter;

@@ -102,15 +102,18 @@ function(helix_executable name main room)
     endif()
 endfunction()
 
-# helix_test(NAME [SHARDS n] SOURCES... LIBS room...): a GoogleTest program; as n ctest entries NAME_1 to NAME_n, each
-# with a part of its tests, where it waits or computes long; these start first, so that none is left for the end. The
+# helix_test(NAME [WAITS] [SHARDS n] SOURCES... LIBS room...): a GoogleTest program; as n ctest entries NAME_1 to NAME_n, each
+# with a part of its tests, where it waits or computes long; those that wait start first and then these, so that none is
+# left for the end. The
 # label slow leaves it out of the sanitizer runs. What HELIX_ONLY_SANITIZED names is neither built nor run by itself
 # here: it does under a sanitizer all that it does anywhere.
 function(helix_test name)
     cmake_parse_arguments(ARG "WAITS" "SHARDS" "SOURCES;LIBS" ${ARGN})
     set(slots 2)
+    set(cost 1)
     if(ARG_WAITS)
         set(slots 1)
+        set(cost 2)
     endif()
     add_executable(${name} ${ARG_SOURCES})
     target_link_libraries(${name} PRIVATE ${ARG_LIBS} helix_flags GTest::gmock GTest::gtest_main)
@@ -130,12 +133,15 @@ function(helix_test name)
     if(NOT ARG_SHARDS)
         add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
         set_tests_properties(${name} PROPERTIES PROCESSORS ${slots})
+        if(ARG_WAITS)
+            set_tests_properties(${name} PROPERTIES COST ${cost})
+        endif()
         return()
     endif()
     foreach(shard RANGE 1 ${ARG_SHARDS})
         math(EXPR index "${shard} - 1")
         add_test(NAME ${name}_${shard} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-        set_tests_properties(${name}_${shard} PROPERTIES COST 1 PROCESSORS ${slots}
+        set_tests_properties(${name}_${shard} PROPERTIES COST ${cost} PROCESSORS ${slots}
             ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
     endforeach()
 endfunction()

@@ -1,7 +1,7 @@
 #!/bin/bash
 # What CI runs and what a developer runs before a commit. Every step says its name and its time; the first
-# failure ends it. ctest over the release build comes last: what starts whole clusters of processes runs beside
-# nothing else.
+# failure ends it. Clusters of processes wait for much of their time, so clang-tidy and the compiler for the sanitizers
+# run at the same time, with what the processors have left (SCHED_IDLE), and nothing else does.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
@@ -28,6 +28,18 @@ tests() {
     return 1
 }
 
+beside_clusters() {
+    chrt --idle --pid 0 "$BASHPID" 2>/dev/null || renice -n 19 -p "$BASHPID" >/dev/null
+    step tidy tools/tidy.py build/release
+    step "build asan" build asan
+}
+wait_for_beside() {
+    local failed=0
+    wait "$beside" || failed=$?
+    cat build/beside.log
+    return "$failed"
+}
+
 # The tests that the last run over the release build skipped.
 skipped() {
     awk '/ Test: /{name = $NF} /SKIPPED/{print "skipped in " name ": " $4}' build/release/Testing/Temporary/LastTest.log
@@ -39,24 +51,28 @@ step format format
 step layers python3 tools/check_layers.py .
 step words python3 tools/check_words.py .
 step "matrix shaders" python3 tools/matrix_shaders.py --check
-# Unit tests that are the same under sanitizers run there only, and pointers that address sanitizer has an eye on are
-# not looked at twice, but for make test-all.
+# Unit tests that are the same under sanitizers run there only, pointers that address sanitizer has an eye on are not
+# looked at twice, and benchmarks are not built, but for make test-all.
 every=()
 pointers=()
 if [ "${HELIX_SWEEPS:-}" = all ]; then
-    every=(-DHELIX_ONLY_SANITIZED=)
+    every=(-DHELIX_ONLY_SANITIZED= -DHELIX_BENCHMARKS=ON)
     pointers=(-DHELIX_SANITIZE_POINTERS=ON)
 fi
 step "configure release" configure release "${every[@]}"
 step "build release" build release
-step tidy tools/tidy.py build/release
 step "configure asan" configure asan "${pointers[@]}"
-step "build asan" build asan
+set -m  # a process group of its own, which ends with this
+beside_clusters >build/beside.log 2>&1 &
+set +m
+beside=$!
+trap 'kill -- -$beside 2>/dev/null || true' EXIT
+step "ctest release (clusters of processes)" tests release -j "$jobs" -L slow
+skipped
+step "the rest of what ran beside them" wait_for_beside
 # Two slots for each core: a test that computes takes both of them, one that waits only one.
 step "ctest asan (fast tests)" tests asan -j $((2 * jobs))
 step "ctest release (fast tests)" tests release -j "$jobs" -LE slow
-skipped
-step "ctest release (clusters of processes)" tests release -j "$jobs" -L slow
 skipped
 
 # Notes the tree that has passed all of this.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/effort.h"
 #include "model/hf_folder.h"
 #include "model/model_folder.h"
 #include "model/temporary_folder.h"
@@ -24,7 +25,7 @@ std::vector<spec::Token> greedy(std::shared_ptr<model::WeightSource> weights, st
     std::vector<spec::Token> next{5, 77, 301, 12, 12, 40};
     std::vector<spec::Token> said;
     std::int32_t position = 0;
-    while (said.size() < 24) {
+    while (said.size() < few(24)) {
         Piece piece;
         piece.request = 1;
         piece.layers = {0, layers};
@@ -46,7 +47,9 @@ TEST(Folder, GreedyTokensAreThoseOfTheGgufFile) {
         // A head that ranks is a thing of GGUF files.
         if (shape.name.starts_with("tiny") && !shape.reranks) shapes.push_back(shape);
     }
-    for (const model::SynthShape& shape : shapes) {
+    // Every third under a sanitizer: how folders are read is watched in the room model.
+    for (std::size_t i = 0; i < shapes.size(); i += kSanitized ? 3 : 1) {
+        const model::SynthShape& shape = shapes[i];
         if (shape.architecture == "gpt-oss") continue;  // below
         const SynthFile file(shape, TensorType::bf16);
         const SynthFile plain(shape, TensorType::f32);

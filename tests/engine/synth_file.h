@@ -2,14 +2,20 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <initializer_list>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/check.h"
+#include "base/effort.h"
 #include "model/synth.h"
 #include "runner.h"
 
@@ -123,6 +129,26 @@ inline constexpr SynthKind kMixtral{"mixtral",
                                     [](model::SynthShape& s) { make_experts(s, "llama", 8, 2); }};
 inline constexpr SynthKind kQwen3Moe{
     "qwen3moe", [](model::SynthShape& s) { make_experts(s, "qwen3moe", 12, 4); }};
+
+// Those of the cases that have one of these names; name_of(case) is a case's.
+template <typename Case, std::size_t n, typename NameOf>
+std::vector<Case> cases_named(const Case (&all)[n], std::initializer_list<std::string_view> names,
+                              NameOf name_of) {
+    std::vector<Case> some;
+    for (const Case& one : all) {
+        if (std::find(names.begin(), names.end(), name_of(one)) != names.end()) some.push_back(one);
+    }
+    CHECK(some.size() == names.size());
+    return some;
+}
+
+// All of the cases; under a sanitizer, which finds the same in many of them, those of these names.
+template <typename Case, std::size_t n, typename NameOf>
+std::vector<Case> cases_or_few(const Case (&all)[n], std::initializer_list<std::string_view> few,
+                               NameOf name_of) {
+    if (kSanitized) return cases_named(all, few, name_of);
+    return {std::begin(all), std::end(all)};
+}
 
 inline model::SynthShape shape_of(const SynthKind& kind) {
     model::SynthShape shape;
