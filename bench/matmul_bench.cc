@@ -20,10 +20,10 @@ using namespace helix;  // NOLINT: a program of one file
 using namespace helix::engine;
 using model::TensorType;
 
-constexpr TensorType kTypes[] = {TensorType::q8_0,   TensorType::q4_0,  TensorType::q4_1,
-                                 TensorType::q5_0,   TensorType::q5_1,  TensorType::q3_k,
-                                 TensorType::q4_k,   TensorType::q5_k,  TensorType::q6_k,
-                                 TensorType::iq4_nl, TensorType::mxfp4, TensorType::f16};
+constexpr TensorType kTypes[] = {
+    TensorType::q8_0,  TensorType::q4_0, TensorType::q4_1,   TensorType::q5_0, TensorType::q5_1,
+    TensorType::q3_k,  TensorType::q4_k, TensorType::q5_k,   TensorType::q6_k, TensorType::iq4_nl,
+    TensorType::mxfp4, TensorType::q2_k, TensorType::iq4_xs, TensorType::f16};
 
 double cpu_seconds() {
     timespec now{};

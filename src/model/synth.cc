@@ -52,12 +52,26 @@ std::uint32_t file_type(TensorType quant) {
             return 8;
         case TensorType::q5_1:
             return 9;
+        case TensorType::q2_k:
+            return 10;
         case TensorType::q3_k:
             return 11;
         case TensorType::q5_k:
             return 16;
+        case TensorType::iq3_xxs:
+            return 23;
+        case TensorType::iq3_s:
+            return 26;
         case TensorType::iq4_nl:
             return 25;
+        case TensorType::iq4_xs:
+            return 30;
+        case TensorType::iq2_xxs:
+            return 19;
+        case TensorType::iq2_xs:
+            return 20;
+        case TensorType::iq2_s:
+            return 28;
         case TensorType::mxfp4:
             return 38;
         case TensorType::bf16:

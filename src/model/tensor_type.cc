@@ -2,9 +2,13 @@
 
 #include "base/check.h"
 #include "model/quant/format.h"
+#include "model/quant/iq2.h"
+#include "model/quant/iq3.h"
 #include "model/quant/iq4_nl.h"
+#include "model/quant/iq4_xs.h"
 #include "model/quant/mxfp4.h"
 #include "model/quant/plain.h"
+#include "model/quant/q2_k.h"
 #include "model/quant/q3_k.h"
 #include "model/quant/q4_0.h"
 #include "model/quant/q4_1.h"
@@ -19,9 +23,10 @@ namespace helix::model {
 namespace {
 
 constexpr const quant::Format* kFormats[] = {
-    &quant::kF32,  &quant::kF16,  &quant::kBf16,  &quant::kQ8_0,  &quant::kQ4_0,
-    &quant::kQ4_1, &quant::kQ5_0, &quant::kQ5_1,  &quant::kQ3K,   &quant::kQ4K,
-    &quant::kQ5K,  &quant::kQ6K,  &quant::kIq4Nl, &quant::kMxfp4,
+    &quant::kF32,    &quant::kF16,   &quant::kBf16,  &quant::kQ8_0,  &quant::kQ4_0,   &quant::kQ4_1,
+    &quant::kQ5_0,   &quant::kQ5_1,  &quant::kQ2K,   &quant::kQ3K,   &quant::kQ4K,    &quant::kQ5K,
+    &quant::kQ6K,    &quant::kIq4Nl, &quant::kIq4Xs, &quant::kMxfp4, &quant::kIq3Xxs, &quant::kIq3S,
+    &quant::kIq2Xxs, &quant::kIq2Xs, &quant::kIq2S,
 };
 
 const quant::Format* find_format(TensorType type) {
@@ -64,6 +69,11 @@ std::string tensor_type_names() {
 
 const char* ggml_type_name(std::uint32_t number) {
     return number < std::size(kGgmlNames) ? kGgmlNames[number] : nullptr;
+}
+
+quant::Decode quant::find_decoder(TensorType type) {
+    const Format* format = find_format(type);
+    return format == nullptr ? nullptr : format->decode;
 }
 
 void dequantize_row(TensorType type, std::span<const std::byte> bytes, float* out) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/quant/half.h"
+#include "model/quant/q2_k.h"
 #include "model/quant/q4_1.h"
 #include "model/quant/q4_k.h"
 #include "model/quant/q6_k.h"
@@ -134,10 +135,29 @@ inline float add_block(const model::quant::BlockQ6K* row, std::size_t b, const A
     return std::fma(both, x.scale, s);
 }
 
+inline float add_block(const model::quant::BlockQ2K* row, std::size_t b, const Activations& x,
+                       float s) {
+    const auto& w = row[b / 8];
+    const std::size_t group = b % 8 * 2;
+    const auto weight = [&](std::size_t i) { return w.q[b % 8 / 4 * 32 + i] >> (2 * (b % 4)) & 3; };
+    const auto scale = [&](std::size_t i) {
+        return half(w.scale) * static_cast<float>(w.packed[group + i] & 15);
+    };
+    const auto min = [&](std::size_t i) {
+        return half(w.min) * static_cast<float>(w.packed[group + i] >> 4);
+    };
+    const auto minus_one = [](std::size_t) { return -1; };
+    float both = exact_sum(x, 0, 16, weight) * scale(0);
+    both = std::fma(exact_sum(x, 16, 32, weight), scale(1), both);
+    both = std::fma(exact_sum(x, 0, 16, minus_one), min(0), both);
+    both = std::fma(exact_sum(x, 16, 32, minus_one), min(1), both);
+    return std::fma(both, x.scale, s);
+}
+
 // One output of a product with a quantised matrix.
 template <typename Block>
 float quantised_product(const std::byte* row, std::span<const float> x, std::size_t segment) {
-    constexpr std::size_t kBlockColumns = sizeof(Block) > 100 ? 256 : 32;
+    constexpr std::size_t kBlockColumns = sizeof(Block) > 80 ? 256 : 32;
     std::vector<Block> blocks(x.size() / kBlockColumns);
     std::memcpy(blocks.data(), row, blocks.size() * sizeof(Block));
     float total = 0;

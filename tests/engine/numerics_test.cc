@@ -84,7 +84,7 @@ TEST_P(MatmulOrder, SegmentsAreSummedAloneAndAddedInOrder) {
 std::string type_name(const testing::TestParamInfo<TensorType>& info) {
     return model::tensor_type_info(info.param)->name;
 }
-INSTANTIATE_TEST_SUITE_P(Types, MatmulOrder, testing::ValuesIn(kAllTypes), type_name);
+INSTANTIATE_TEST_SUITE_P(Types, MatmulOrder, testing::ValuesIn(types_of_kernels()), type_name);
 
 using Product = float (*)(const std::byte* row, std::span<const float> x, std::size_t segment);
 
@@ -100,13 +100,15 @@ struct OfKind {
     std::size_t segment;
 };
 
-// One format of each kind: floats, one scale, a minimum, a minimum of blocks of 256, halves.
+// One format of each kind: floats, one scale, a minimum, a minimum of blocks of 256, halves, minima
+// of halves.
 constexpr OfKind kKinds[] = {
     {TensorType::f32, f32_product, kFloatSegment},
     {TensorType::q8_0, numerics::quantised_product<model::quant::BlockQ8_0>, kSegment},
     {TensorType::q4_1, numerics::quantised_product<model::quant::BlockQ4_1>, kSegment},
     {TensorType::q4_k, numerics::quantised_product<model::quant::BlockQ4K>, kSegment},
-    {TensorType::q6_k, numerics::quantised_product<model::quant::BlockQ6K>, kSegment}};
+    {TensorType::q6_k, numerics::quantised_product<model::quant::BlockQ6K>, kSegment},
+    {TensorType::q2_k, numerics::quantised_product<model::quant::BlockQ2K>, kSegment}};
 
 TEST(Numerics, ProductsAreTheDefinitionBitByBit) {
     constexpr std::size_t kCols = 1280;

@@ -4,9 +4,11 @@
 #include <span>
 #include <vector>
 
+#include "base/effort.h"
 #include "base/random.h"
 #include "engine/kernels/kernels.h"
 #include "engine/proof/made_data.h"
+#include "model/quant/codes.h"
 #include "model/tensor_type.h"
 
 namespace helix::engine::test {
@@ -17,6 +19,18 @@ using proof::kAllTypes;
 using proof::random_floats;
 using proof::random_matrix;
 using proof::StoredMatrix;
+
+// Formats of codes are decoded by what reads single rows, too, and then multiplied alike: under
+// sanitizers one that has a scale for 32 columns and one that has two stand for them.
+inline std::vector<TensorType> types_of_kernels() {
+    std::vector<TensorType> types;
+    for (const TensorType type : kAllTypes) {
+        const bool stands_for_all = type == TensorType::iq3_s || type == TensorType::iq2_xs;
+        if (!kSanitized || stands_for_all || model::quant::find_decoder(type) == nullptr)
+            types.push_back(type);
+    }
+    return types;
+}
 
 inline std::vector<ops::Isa> machine_isas() {
     std::vector<ops::Isa> found;

@@ -126,7 +126,8 @@ INSTANTIATE_TEST_SUITE_P(Types, TileMatmul,
                                          model::TensorType::q5_1, model::TensorType::q3_k,
                                          model::TensorType::q4_k, model::TensorType::q5_k,
                                          model::TensorType::q6_k, model::TensorType::iq4_nl,
-                                         model::TensorType::mxfp4),
+                                         model::TensorType::mxfp4, model::TensorType::q2_k,
+                                         model::TensorType::iq4_xs, model::TensorType::iq3_s),
                          type_name);
 
 // What AMX has to pass before it is used.

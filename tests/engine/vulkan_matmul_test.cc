@@ -11,6 +11,7 @@
 #include "base/effort.h"
 #include "engine/kernels/packed_matrix.h"
 #include "engine/vulkan/matmul_shaders.h"
+#include "model/quant/codes.h"
 #include "vulkan_fixture.h"
 
 namespace helix::engine::test::vulkan_matmul_test {
@@ -66,12 +67,20 @@ void VulkanMatmul::compare(std::span<const Shape> shapes) {
     }
 }
 
+// Formats of codes differ from each other in what a block is, and a device of software is long in
+// compiling what tiles of each size are multiplied by: one size stands for all.
+bool has_codes(TensorType type) {
+    return model::quant::find_decoder(type) != nullptr;
+}
+
 TEST_P(VulkanMatmul, GivesTheBitsOfTheCpu) {
-    compare(kShapes);
+    const std::span<const Shape> shapes(kShapes);
+    compare(has_codes(GetParam()) ? shapes.subspan(2, 1) : shapes);
 }
 
 TEST_P(VulkanMatmul, GivesTheBitsOfTheCpuInTiles) {
-    compare(kTiledShapes);
+    const std::span<const Shape> shapes(kTiledShapes);
+    compare(has_codes(GetParam()) ? shapes.subspan(5, 1) : shapes);
 }
 
 TEST_P(VulkanMatmulOfSome, GivesTheBitsOfTheCpuInMoreTiles) {

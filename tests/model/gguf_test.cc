@@ -238,9 +238,10 @@ std::vector<Malformed> malformed_tensors() {
          "m.gguf: tensor a: the product of the dimensions overflows 63 bits"},
         {"bytes", one().tensor("a", {big, big / 4}, kTypeF32, 0),
          "m.gguf: tensor a: the size in bytes overflows 63 bits"},
-        {"known type", one().tensor("a", {256}, 10, 0),
-         "m.gguf: tensor a: type 10 (q2_k) is not supported; supported are f32, f16, bf16, q8_0, "
-         "q4_0, q4_1, q5_0, q5_1, q3_k, q4_k, q5_k, q6_k, iq4_nl, mxfp4"},
+        {"known type", one().tensor("a", {256}, 15, 0),
+         "m.gguf: tensor a: type 15 (q8_k) is not supported; supported are f32, f16, bf16, q8_0, "
+         "q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp4, iq3_xxs, "
+         "iq3_s, iq2_xxs, iq2_xs, iq2_s"},
         {"unknown type", one().tensor("a", {256}, 1234, 0),
          "m.gguf: tensor a: type 1234 is not supported; supported are..."},
         {"row length", one().tensor("a", {33}, kTypeQ8_0, 0),

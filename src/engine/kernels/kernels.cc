@@ -72,14 +72,25 @@ MatmulKernel Kernels::matmul(model::TensorType type) const {
             return matmul_q5_0;
         case model::TensorType::q5_1:
             return matmul_q5_1;
+        case model::TensorType::q2_k:
+            return matmul_q2_k;
         case model::TensorType::q3_k:
             return matmul_q3_k;
         case model::TensorType::q5_k:
             return matmul_q5_k;
         case model::TensorType::iq4_nl:
             return matmul_iq4_nl;
+        case model::TensorType::iq4_xs:
+            return matmul_iq4_xs;
         case model::TensorType::mxfp4:
             return matmul_mxfp4;
+        case model::TensorType::iq2_xs:
+        case model::TensorType::iq2_s:
+            return matmul_half_codes;
+        case model::TensorType::iq3_xxs:
+        case model::TensorType::iq3_s:
+        case model::TensorType::iq2_xxs:
+            return matmul_codes;
     }
     CHECK(false);
 }

@@ -10,6 +10,7 @@
 #include <limits>
 #include <utility>
 
+#include "engine/kernels/decoded_panel.h"
 #include "engine/kernels/kernels.h"
 #include "engine/kernels/packed_matrix.h"
 #include "engine/ops/kv_layout.h"

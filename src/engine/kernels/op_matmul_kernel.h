@@ -27,8 +27,9 @@ constexpr std::int64_t kSegmentBlocks = kSegmentColumns / 32;
 
 // Rows [row, row + kRows) times one panel.
 template <class Format, int kRows>
-void quantised_panel(const PackedMatrix& matrix, std::int64_t panel, const MatmulInput& input,
-                     std::int64_t row, std::int64_t ahead, const MatmulOutput& output) {
+void quantised_panel(const PackedMatrix& matrix, std::int64_t panel, const std::byte* weights,
+                     const MatmulInput& input, std::int64_t row, std::int64_t ahead,
+                     const MatmulOutput& output) {
     static_assert(kSegmentBlocks % Format::kBlocks == 0);
     const std::int64_t row_blocks = matrix.cols() / 32;
     QuantisedTile<kRows> tile;
@@ -39,7 +40,7 @@ void quantised_panel(const PackedMatrix& matrix, std::int64_t panel, const Matmu
         tile.row[r] = input.quantised + (row + r) * row_blocks;
         total[r] = set1(0.0F);
     }
-    const std::byte* p = matrix.panel(panel);
+    const std::byte* p = weights;
     for (std::int64_t first = 0; first < row_blocks; first += kSegmentBlocks) {
         const std::int64_t end =
             first + kSegmentBlocks < row_blocks ? first + kSegmentBlocks : row_blocks;
@@ -59,9 +60,10 @@ void quantised_panel(const PackedMatrix& matrix, std::int64_t panel, const Matmu
         store_result(total[r], row + r, panel * 16, matrix.rows(), output);
 }
 
+// weights: what panel_weights() gives of the panel.
 using PanelKernel = void (*)(const PackedMatrix& matrix, std::int64_t panel,
-                             const MatmulInput& input, std::int64_t row, std::int64_t ahead,
-                             const MatmulOutput& output);
+                             const std::byte* weights, const MatmulInput& input, std::int64_t row,
+                             std::int64_t ahead, const MatmulOutput& output);
 
 // The panel kernels for 1, 2, ... kMaxRows rows.
 template <class Format, int... kLess>
@@ -72,20 +74,22 @@ const PanelKernel* panel_kernels(std::integer_sequence<int, kLess...>) {
 
 // Rows are taken in tiles of as equal sizes as can be; kernels: for tiles of 1, 2, ... kMaxRows
 // rows of row_bytes.
-inline void tiled_matmul(const PanelKernel* kernels, std::int64_t row_bytes,
-                         const PackedMatrix& matrix, std::int64_t begin, std::int64_t end,
-                         const MatmulInput& input, const MatmulOutput& output) {
+template <class Format>
+void tiled_matmul(const PanelKernel* kernels, std::int64_t row_bytes, const PackedMatrix& matrix,
+                  std::int64_t begin, std::int64_t end, const MatmulInput& input,
+                  const MatmulOutput& output) {
     const std::int64_t tiles = (input.rows + kMaxRows - 1) / kMaxRows;
     const std::int64_t together = kRowsBytes / (kMaxRows * row_bytes) + 1;
     const auto first_row = [&](std::int64_t tile) { return tile * input.rows / tiles; };
     for (std::int64_t first = 0; first < tiles; first += together) {
         const std::int64_t last = first + together < tiles ? first + together : tiles;
         for (std::int64_t panel = begin; panel < end; ++panel) {
+            const std::byte* weights = panel_weights<Format>(matrix, panel);
             for (std::int64_t tile = first; tile < last; ++tile) {
                 const std::int64_t row = first_row(tile);
                 const std::int64_t rows = first_row(tile + 1) - row;
-                kernels[rows - 1](matrix, panel, input, row, tile == first ? kFetchAhead : 0,
-                                  output);
+                kernels[rows - 1](matrix, panel, weights, input, row,
+                                  tile == first ? kFetchAhead : 0, output);
             }
         }
     }
@@ -96,8 +100,8 @@ void quantised_matmul(const PackedMatrix& matrix, std::int64_t begin, std::int64
                       const MatmulInput& input, const MatmulOutput& output) {
     const std::int64_t row_bytes =
         matrix.cols() / 32 * static_cast<std::int64_t>(sizeof(QuantisedBlock));
-    tiled_matmul(panel_kernels<Format>(std::make_integer_sequence<int, kMaxRows>()), row_bytes,
-                 matrix, begin, end, input, output);
+    tiled_matmul<Format>(panel_kernels<Format>(std::make_integer_sequence<int, kMaxRows>()),
+                         row_bytes, matrix, begin, end, input, output);
 }
 
 struct F32 {
@@ -173,10 +177,11 @@ HELIX_INLINE void add_rest(const FloatTile<kRows>& x, std::int64_t columns,
 
 // Rows [row, row + kRows) times one panel.
 template <class Format, int kRows>
-void float_panel(const PackedMatrix& matrix, std::int64_t panel, const MatmulInput& input,
-                 std::int64_t row, std::int64_t ahead, const MatmulOutput& output) {
+void float_panel(const PackedMatrix& matrix, std::int64_t panel, const std::byte* weights,
+                 const MatmulInput& input, std::int64_t row, std::int64_t ahead,
+                 const MatmulOutput& output) {
     FloatTile<kRows> x;
-    x.w = matrix.panel(panel);
+    x.w = weights;
     x.ahead = ahead;
     Array<Floats, kRows> total;
     HELIX_UNROLL
@@ -247,7 +252,7 @@ void float_matmul(const PackedMatrix& matrix, std::int64_t begin, std::int64_t e
     if (input.rows == 1) {
         for (; begin + 4 <= end; begin += 4) float_row<Format>(matrix, begin, input.floats, output);
     }
-    tiled_matmul(float_kernels<Format>(std::make_integer_sequence<int, kMaxRows>()),
-                 matrix.cols() * static_cast<std::int64_t>(sizeof(float)), matrix, begin, end,
-                 input, output);
+    tiled_matmul<Format>(float_kernels<Format>(std::make_integer_sequence<int, kMaxRows>()),
+                         matrix.cols() * static_cast<std::int64_t>(sizeof(float)), matrix, begin,
+                         end, input, output);
 }

@@ -1,9 +1,9 @@
 // What a unit of each quantised format adds to the sums of a panel. Included in a variant's
 // namespace (see op_variants.h); layouts in packed_matrix.h.
 
-// What a block of 32 columns is multiplied by: one scale; one scale and a minimum that is added; or
-// a scale for each half.
-enum class ScaleKind { one, min, halves };
+// What a block of 32 columns is multiplied by: one scale; one scale and a minimum that is added; a
+// scale for each half; or a scale and a minimum for each.
+enum class ScaleKind { one, min, halves, half_mins };
 
 template <int kRows>
 struct BlockSums;
@@ -103,6 +103,18 @@ struct BlockSums {
             total[r] = fma(both, set1(block[r]->scale), total[r]);
         }
     }
+    // The same, with a minimum for each half that is subtracted.
+    HELIX_INLINE void add_halves_to(Array<Floats, kRows>& total, Floats d, Floats lower_min,
+                                    Floats upper_min) const {
+        HELIX_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+            const Ints upper = set1(block[r]->minus_upper_sum);
+            Floats both = fma(to_floats(sum[r]), d, lower[r]);
+            both = fma(to_floats(sub(set1(block[r]->minus_sum), upper)), lower_min, both);
+            both = fma(to_floats(upper), upper_min, both);
+            total[r] = fma(both, set1(block[r]->scale), total[r]);
+        }
+    }
     // total += min * the sum of the activations
     HELIX_INLINE void add_mins_to(Array<Floats, kRows>& total, Floats min) const {
         HELIX_UNROLL
@@ -168,6 +180,18 @@ struct Q4_0 {
     }
 };
 
+// Adds up 32 columns of nibbles that are the numbers of levels.
+template <class Levels, class Sums>
+HELIX_INLINE void add_levels(const std::byte* p, Sums& sums) {
+    const Bytes levels = load_levels(Levels::kRaised);
+    HELIX_UNROLL
+    for (int v = 0; v < 4; ++v) {
+        const Bytes both = load_bytes(p + 64 * v);
+        sums.add_group(v, look_up(levels, shift_right_and<0>(both, 15)));
+        sums.add_group(v + 4, look_up(levels, shift_right_and<4>(both, 15)));
+    }
+}
+
 // Weights from a table of sixteen levels, all of them 2^kOffsetBits too large to be unsigned.
 template <class Levels>
 struct Levels4 {
@@ -178,15 +202,9 @@ struct Levels4 {
     HELIX_INLINE static void add_unit(const std::byte* p, const Tile& x,
                                       typename Tile::Totals& total) {
         fetch_ahead<kUnitBytes>(p, x);
-        const Bytes levels = load_levels(Levels::kRaised);
         typename Tile::Sums sums(x, 0);
         sums.template start<Levels::kOffsetBits>();
-        HELIX_UNROLL
-        for (int v = 0; v < 4; ++v) {
-            const Bytes both = load_bytes(p + 32 + 64 * v);
-            sums.add_group(v, look_up(levels, shift_right_and<0>(both, 15)));
-            sums.add_group(v + 4, look_up(levels, shift_right_and<4>(both, 15)));
-        }
+        add_levels<Levels>(p + 32, sums);
         sums.add_scaled_to(total, Levels::load_scale(p));
     }
 };
@@ -205,6 +223,27 @@ struct Mxfp4Levels {
 };
 using Iq4_Nl = Levels4<Iq4Levels>;
 using Mxfp4 = Levels4<Mxfp4Levels>;
+
+// Blocks of 256 with a signed scale for every 32 columns.
+struct Iq4_Xs {
+    static constexpr ScaleKind kScales = ScaleKind::one;
+    static constexpr int kEighthBytes = 16 + 256;
+    static constexpr int kUnitBytes = 32 + 8 * kEighthBytes;
+    static constexpr int kBlocks = 8;
+    template <class Tile>
+    HELIX_INLINE static void add_unit(const std::byte* p, const Tile& x,
+                                      typename Tile::Totals& total) {
+        const Floats d = load_half(p);
+        for (int j = 0; j < 8; ++j) {
+            const std::byte* eighth = p + 32 + kEighthBytes * j;
+            fetch_ahead<kEighthBytes>(eighth, x);
+            typename Tile::Sums sums(x, j);
+            sums.template start<Iq4Levels::kOffsetBits>();
+            add_levels<Iq4Levels>(eighth + 16, sums);
+            sums.add_scaled_to(total, mul(d, to_floats(load_i8(eighth))));
+        }
+    }
+};
 
 struct Q5_0 {
     static constexpr ScaleKind kScales = ScaleKind::one;
@@ -351,3 +390,89 @@ struct KSigned {
 };
 using Q6_K = KSigned<SixBits>;
 using Q3_K = KSigned<ThreeBits>;
+
+// q of two bits; blocks of 256 with a scale and a minimum for every 16 columns.
+struct Q2_K {
+    static constexpr ScaleKind kScales = ScaleKind::half_mins;
+    static constexpr int kEighthBytes = 32 + 128;
+    static constexpr int kUnitBytes = 64 + 8 * kEighthBytes;
+    static constexpr int kBlocks = 8;
+
+    template <class Tile>
+    HELIX_INLINE static void add_unit(const std::byte* p, const Tile& x,
+                                      typename Tile::Totals& total) {
+        const Floats d = load_half(p);
+        const Floats dmin = load_half(p + 32);
+        for (int j = 0; j < 8; ++j) {
+            const std::byte* eighth = p + 64 + kEighthBytes * j;
+            fetch_ahead<kEighthBytes>(eighth, x);
+            const Ints lower = load_u8(eighth);
+            const Ints upper = load_u8(eighth + 16);
+            typename Tile::Sums sums(x, j);
+            sums.clear();
+            add_half(eighth + 32, 0, sums);
+            sums.take_lower(mul(d, to_floats(bit_and(lower, set1(15)))));
+            sums.clear();
+            add_half(eighth + 96, 4, sums);
+            sums.add_halves_to(total, mul(d, to_floats(bit_and(upper, set1(15)))),
+                               mul(dmin, to_floats(shift_right<4>(lower))),
+                               mul(dmin, to_floats(shift_right<4>(upper))));
+        }
+    }
+
+  private:
+    template <class Sums>
+    HELIX_INLINE static void add_half(const std::byte* p, int g, Sums& sums) {
+        const Bytes bits = load_bytes(p);
+        sums.add_small_group(g, shift_right_and<0>(bits, 3));
+        sums.add_small_group(g + 1, shift_right_and<2>(bits, 3));
+        sums.add_small_group(g + 2, shift_right_and<4>(bits, 3));
+        sums.add_small_group(g + 3, shift_right_and<6>(bits, 3));
+    }
+};
+
+// Weights that decode_panel() has decoded.
+template <ScaleKind kKind>
+struct Codes {
+    static constexpr bool kDecoded = true;
+    static constexpr ScaleKind kScales = kKind;
+    static constexpr int kUnitBytes = sizeof(DecodedBlock);
+    static constexpr int kBlocks = 1;
+    static constexpr int kOffsetBits = 6;
+
+    template <class Tile>
+    HELIX_INLINE static void add_unit(const std::byte* p, const Tile& x,
+                                      typename Tile::Totals& total) {
+        const auto& block = *static_cast<const DecodedBlock*>(static_cast<const void*>(p));
+        typename Tile::Sums sums(x, 0);
+        if constexpr (kKind == ScaleKind::halves) {
+            sums.template start_lower<kOffsetBits>();
+            add_groups(block, 0, 4, sums);
+            sums.take_lower(load(block.scale[0]));
+            sums.template start_upper<kOffsetBits>();
+            add_groups(block, 4, 8, sums);
+            sums.add_halves_to(total, load(block.scale[1]));
+        } else {
+            sums.template start<kOffsetBits>();
+            add_groups(block, 0, 8, sums);
+            sums.add_scaled_to(total, load(block.scale[0]));
+        }
+    }
+
+  private:
+    template <class Sums>
+    HELIX_INLINE static void add_groups(const DecodedBlock& block, int first, int end, Sums& sums) {
+        HELIX_UNROLL
+        for (int g = first; g < end; ++g) sums.add_small_group(g, load_bytes(block.w + 64 * g));
+    }
+};
+
+// The units of a panel, as a format's add_unit() takes them.
+template <class Format>
+const std::byte* panel_weights(const PackedMatrix& matrix, std::int64_t panel) {
+    if constexpr (requires { Format::kDecoded; }) {
+        return static_cast<const std::byte*>(static_cast<const void*>(decode_panel(matrix, panel)));
+    } else {
+        return matrix.panel(panel);
+    }
+}

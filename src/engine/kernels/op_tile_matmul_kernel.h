@@ -11,6 +11,7 @@ struct alignas(64) UnpackedBlock {
     std::int8_t w[512];  // [8][16 outputs][4 columns]
     float scale[16];     // of all columns, or of the lower half
     float second[16];    // the mins, or the scales of the upper half
+    float mins[2][16];   // of both halves
 };
 
 // What add_unit() of a format writes to instead of sums.
@@ -44,6 +45,11 @@ class UnpackedUnit::Sums {
     HELIX_INLINE void add_mins_to(Totals&, Floats min) { store(block_.second, min); }
     HELIX_INLINE void take_lower(Floats d) { store(block_.scale, d); }
     HELIX_INLINE void add_halves_to(Totals&, Floats d) { store(block_.second, d); }
+    HELIX_INLINE void add_halves_to(Totals&, Floats d, Floats lower_min, Floats upper_min) {
+        store(block_.second, d);
+        store(block_.mins[0], lower_min);
+        store(block_.mins[1], upper_min);
+    }
 
   private:
     UnpackedBlock& block_;
@@ -85,7 +91,8 @@ class TileMatmul {
     }
 
   private:
-    static constexpr bool kHalves = Format::kScales == ScaleKind::halves;
+    static constexpr bool kHalfMins = Format::kScales == ScaleKind::half_mins;
+    static constexpr bool kHalves = kHalfMins || Format::kScales == ScaleKind::halves;
     static constexpr int kColumns = kHalves ? 16 : 32;  // of one product
     static constexpr int kBlocksAtOnce = kHalves ? kSumTiles / 2 : kSumTiles;
     static constexpr std::int64_t kChunkBlocks = 32;  // that are unpacked at a time
@@ -95,7 +102,7 @@ class TileMatmul {
 
     // Rows [first, last) of tiles times one panel.
     void multiply_panel(std::int64_t panel, std::int64_t first, std::int64_t last) {
-        const std::byte* p = matrix_.panel(panel);
+        const std::byte* p = panel_weights<Format>(matrix_, panel);
         for (std::int64_t begin = 0; begin < row_blocks_; begin += kChunkBlocks) {
             const std::int64_t left = row_blocks_ - begin;
             const std::int64_t n = left < kChunkBlocks ? left : kChunkBlocks;
@@ -202,7 +209,12 @@ class TileMatmul {
             const Floats sum = to_floats(load_ints(sums[r]));
             if constexpr (kHalves) {
                 const Floats upper = to_floats(load_ints(sums_[2 * place + 1][r]));
-                const Floats both = fma(upper, load(block.second), mul(sum, d));
+                Floats both = fma(upper, load(block.second), mul(sum, d));
+                if constexpr (kHalfMins) {
+                    const std::int32_t minus_lower = x->minus_sum - x->minus_upper_sum;
+                    both = fma(to_floats(set1(minus_lower)), load(block.mins[0]), both);
+                    both = fma(to_floats(set1(x->minus_upper_sum)), load(block.mins[1]), both);
+                }
                 total[r] = fma(both, set1(x->scale), total[r]);
             } else {
                 total[r] = fma(sum, mul(d, set1(x->scale)), total[r]);
@@ -245,9 +257,13 @@ Kernels make_tile_table(Isa isa) {
     k.matmul_q4_1 = tile_matmul<Q4_1, Tiles, kRest>;
     k.matmul_q5_0 = tile_matmul<Q5_0, Tiles, kRest>;
     k.matmul_q5_1 = tile_matmul<Q5_1, Tiles, kRest>;
+    k.matmul_q2_k = tile_matmul<Q2_K, Tiles, kRest>;
     k.matmul_q3_k = tile_matmul<Q3_K, Tiles, kRest>;
     k.matmul_q5_k = tile_matmul<Q5_K, Tiles, kRest>;
     k.matmul_iq4_nl = tile_matmul<Iq4_Nl, Tiles, kRest>;
+    k.matmul_iq4_xs = tile_matmul<Iq4_Xs, Tiles, kRest>;
     k.matmul_mxfp4 = tile_matmul<Mxfp4, Tiles, kRest>;
+    k.matmul_codes = tile_matmul<Codes<ScaleKind::one>, Tiles, kRest>;
+    k.matmul_half_codes = tile_matmul<Codes<ScaleKind::halves>, Tiles, kRest>;
     return k;
 }

@@ -27,10 +27,14 @@ Kernels make_table(Isa isa) {
     k.matmul_q4_1 = quantised_matmul<Q4_1>;
     k.matmul_q5_0 = quantised_matmul<Q5_0>;
     k.matmul_q5_1 = quantised_matmul<Q5_1>;
+    k.matmul_q2_k = quantised_matmul<Q2_K>;
     k.matmul_q3_k = quantised_matmul<Q3_K>;
     k.matmul_q5_k = quantised_matmul<Q5_K>;
     k.matmul_iq4_nl = quantised_matmul<Iq4_Nl>;
+    k.matmul_iq4_xs = quantised_matmul<Iq4_Xs>;
     k.matmul_mxfp4 = quantised_matmul<Mxfp4>;
+    k.matmul_codes = quantised_matmul<Codes<ScaleKind::one>>;
+    k.matmul_half_codes = quantised_matmul<Codes<ScaleKind::halves>>;
     k.quantise_row = quantise_row;
     k.rms_norm = rms_norm;
     k.swiglu = swiglu;

@@ -78,14 +78,28 @@ const Format* find_format(model::TensorType type) {
             return &q5_0_format();
         case model::TensorType::q5_1:
             return &q5_1_format();
+        case model::TensorType::q2_k:
+            return &q2_k_format();
         case model::TensorType::q3_k:
             return &q3_k_format();
         case model::TensorType::q5_k:
             return &q5_k_format();
         case model::TensorType::iq4_nl:
             return &iq4_nl_format();
+        case model::TensorType::iq4_xs:
+            return &iq4_xs_format();
         case model::TensorType::mxfp4:
             return &mxfp4_format();
+        case model::TensorType::iq2_xxs:
+            return &iq2_xxs_format();
+        case model::TensorType::iq2_xs:
+            return &iq2_xs_format();
+        case model::TensorType::iq2_s:
+            return &iq2_s_format();
+        case model::TensorType::iq3_xxs:
+            return &iq3_xxs_format();
+        case model::TensorType::iq3_s:
+            return &iq3_s_format();
     }
     return nullptr;
 }

@@ -57,8 +57,8 @@ class MatrixMemory {
 // A weight matrix [rows, cols] (one output per row) in the kernels' layout: panels of 16 rows, so
 // that lane i of a vector belongs to row i of the panel and every output is summed over the columns
 // in ascending order, whatever the vector width and the number of rows of the input. Takes as many
-// bytes as the GGUF blocks (Q4_K: 3 % more, Q5_K, Q6_K, Q3_K and MXFP4: up to 6 %). The last panel
-// is filled up with zero rows.
+// bytes as the GGUF blocks (IQ4_XS: 2 % more, Q4_K: 3 %, Q5_K, Q6_K, Q3_K and MXFP4: up to 6 %).
+// The last panel is filled up with zero rows.
 //
 // A panel is a sequence of units along the columns:
 //   f32, f16, bf16   1 column:     [16] values
@@ -80,6 +80,11 @@ class MatrixMemory {
 //   q3_k             256 columns:  [16] half d, then 8 x ([16] scale - 32 of columns 0-15, [16] of
 //                                  16-31, [2][16][4] low bits as q6_k's high ones, third bits
 //                                  [16][4])
+//   q2_k             256 columns:  [16] half d, [16] half dmin, then 8 x ([16] scale and min of
+//                                  columns 0-15, as nibbles, [16] of 16-31, [2][16][4] bits as
+//                                  q3_k's low ones)
+//   iq4_xs           256 columns:  [16] half d, then 8 x ([16] scale - 32, nibbles)
+//   others           a block:      the blocks of 16 rows as the file has them
 class PackedMatrix {
   public:
     PackedMatrix() = default;

@@ -103,6 +103,10 @@ template <int kShift>
 HELIX_INLINE Ints shift_left(Ints a) {
     return {_mm256_slli_epi32(a.lo, kShift), _mm256_slli_epi32(a.hi, kShift)};
 }
+template <int kShift>
+HELIX_INLINE Ints shift_right(Ints a) {
+    return {_mm256_srli_epi32(a.lo, kShift), _mm256_srli_epi32(a.hi, kShift)};
+}
 HELIX_INLINE Ints load_i8(const std::byte* p) {
     const __m128i bytes = load_raw_128(p);
     return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};

@@ -99,6 +99,10 @@ template <int kShift>
 HELIX_INLINE Ints shift_left(Ints a) {
     return {_mm512_slli_epi32(a.v, kShift)};
 }
+template <int kShift>
+HELIX_INLINE Ints shift_right(Ints a) {
+    return {_mm512_srli_epi32(a.v, kShift)};
+}
 HELIX_INLINE Ints load_i8(const std::byte* p) {
     return {_mm512_cvtepi8_epi32(load_raw_128(p))};
 }

@@ -137,6 +137,12 @@ HELIX_INLINE Ints shift_left(Ints a) {
         lane = static_cast<std::int32_t>(static_cast<std::uint32_t>(lane) << kShift);
     return a;
 }
+// Of lanes that are not negative.
+template <int kShift>
+HELIX_INLINE Ints shift_right(Ints a) {
+    for (std::int32_t& lane : a.v) lane >>= kShift;
+    return a;
+}
 HELIX_INLINE Ints load_i8(const std::byte* p) {
     Ints r;
     for (int i = 0; i < 16; ++i) r.v[i] = static_cast<std::int8_t>(p[i]);

@@ -18,11 +18,13 @@ namespace helix::engine::proof {
 
 // Every format of a weight matrix.
 inline constexpr model::TensorType kAllTypes[] = {
-    model::TensorType::f32,    model::TensorType::f16,  model::TensorType::bf16,
-    model::TensorType::q8_0,   model::TensorType::q4_0, model::TensorType::q4_1,
-    model::TensorType::q5_0,   model::TensorType::q5_1, model::TensorType::q3_k,
-    model::TensorType::q4_k,   model::TensorType::q5_k, model::TensorType::q6_k,
-    model::TensorType::iq4_nl, model::TensorType::mxfp4};
+    model::TensorType::f32,     model::TensorType::f16,     model::TensorType::bf16,
+    model::TensorType::q8_0,    model::TensorType::q4_0,    model::TensorType::q4_1,
+    model::TensorType::q5_0,    model::TensorType::q5_1,    model::TensorType::q3_k,
+    model::TensorType::q4_k,    model::TensorType::q5_k,    model::TensorType::q6_k,
+    model::TensorType::iq4_nl,  model::TensorType::mxfp4,   model::TensorType::q2_k,
+    model::TensorType::iq4_xs,  model::TensorType::iq3_xxs, model::TensorType::iq3_s,
+    model::TensorType::iq2_xxs, model::TensorType::iq2_xs,  model::TensorType::iq2_s};
 
 // Roughly normal, with some exact zeros and some large values.
 std::vector<float> random_floats(base::Random& random, std::size_t n, double scale = 1.0);

@@ -62,8 +62,20 @@ constexpr PanelPlane two_bytes(int offset) {
 }
 // The scales of each of eight blocks, and what is theirs together.
 constexpr PanelPlane kByteScales{16, 8, {{{0, 1, 1}, {16, 1, 1}}}};
+constexpr PanelPlane kEightScales{8, 8, {{{0, 1, 1}}}};
 constexpr PanelPlane kTwoHalves{4, 8, {{{0, 1, 2, true}, {32, 1, 2, true}}}};
 constexpr PanelPlane kOneHalf{2, 8, {{{0, 1, 2, true}}}};
+
+// Formats of codes: the file's blocks, filled up to whole words.
+PanelLayout whole_blocks(TensorType type) {
+    const model::TensorTypeInfo& info = *model::tensor_type_info(type);
+    const int lane_bytes = (info.block_bytes + 3) / 4 * 4;
+    const int parts = info.block_size / static_cast<int>(kBlockColumns);
+    return {static_cast<int>(kOutputs) * info.block_bytes,
+            0,
+            parts,
+            {PanelPlane{lane_bytes, parts, {{{0, 1, info.block_bytes, true}}}}}};
+}
 
 PanelLayout layout_of(TensorType type) {
     switch (type) {
@@ -87,6 +99,16 @@ PanelLayout layout_of(TensorType type) {
             return {32, 416, 8, {sixteen_bytes(32), eight_bytes(288), kByteScales, kOneHalf}};
         case TensorType::q3_k:
             return {32, 224, 8, {eight_bytes(32), four_bytes(160), kByteScales, kOneHalf}};
+        case TensorType::q2_k:
+            return {64, 160, 8, {eight_bytes(32), kByteScales, kTwoHalves}};
+        case TensorType::iq4_xs:
+            return {32, 272, 8, {sixteen_bytes(16), kEightScales, kOneHalf}};
+        case TensorType::iq3_xxs:
+        case TensorType::iq3_s:
+        case TensorType::iq2_xxs:
+        case TensorType::iq2_xs:
+        case TensorType::iq2_s:
+            return whole_blocks(type);
         case TensorType::f32:
         case TensorType::f16:
         case TensorType::bf16:
@@ -95,13 +117,15 @@ PanelLayout layout_of(TensorType type) {
     CHECK(false);
 }
 
-// A field of one part, or of a head, to where an output's share of it begins in a plane.
+// A field of one part, or of a head, to where an output's share of it begins in a plane. Bytes: how
+// many it has, or 0.
 template <int Bytes>
-void copy_field(int count, const std::byte* from, int lane_bytes, std::byte* to) {
+void copy_field(int count, int bytes, const std::byte* from, int lane_bytes, std::byte* to) {
+    const int size = Bytes == 0 ? bytes : Bytes;
     for (int i = 0; i < count; ++i) {
         for (int output = 0; output < kOutputs; ++output) {
-            std::memcpy(to + output * lane_bytes + i * Bytes, from, Bytes);
-            from += Bytes;
+            std::memcpy(to + output * lane_bytes + i * size, from, base::size_of(size));
+            from += size;
         }
     }
 }
@@ -123,8 +147,9 @@ void place_plane(const PanelLayout& layout, const PanelPlane& plane, const std::
                             block % plane.blocks * field.count * field.bytes;
             const auto copy = field.bytes == 1   ? copy_field<1>
                               : field.bytes == 2 ? copy_field<2>
-                                                 : copy_field<4>;
-            copy(field.count, from, plane.lane_bytes, at);
+                              : field.bytes == 4 ? copy_field<4>
+                                                 : copy_field<0>;
+            copy(field.count, field.bytes, from, plane.lane_bytes, at);
         }
     }
 }

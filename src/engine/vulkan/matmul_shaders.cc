@@ -54,6 +54,22 @@ MatmulShaders matmul_shaders(model::TensorType type) {
         case model::TensorType::iq4_nl:
             return {matmul_iq4_nl, matmul_iq4_nl_dot, matmul_iq4_nl_tiled, matmul_iq4_nl_tiled_dot,
                     &matmul_iq4_nl_matrix};
+        case model::TensorType::q2_k:
+            return {matmul_q2_k, matmul_q2_k_dot, matmul_q2_k_tiled, matmul_q2_k_tiled_dot};
+        case model::TensorType::iq4_xs:
+            return {matmul_iq4_xs, matmul_iq4_xs_dot, matmul_iq4_xs_tiled, matmul_iq4_xs_tiled_dot};
+        case model::TensorType::iq3_xxs:
+            return {matmul_iq3_xxs, matmul_iq3_xxs_dot, matmul_iq3_xxs_tiled,
+                    matmul_iq3_xxs_tiled_dot};
+        case model::TensorType::iq3_s:
+            return {matmul_iq3_s, matmul_iq3_s_dot, matmul_iq3_s_tiled, matmul_iq3_s_tiled_dot};
+        case model::TensorType::iq2_xxs:
+            return {matmul_iq2_xxs, matmul_iq2_xxs_dot, matmul_iq2_xxs_tiled,
+                    matmul_iq2_xxs_tiled_dot};
+        case model::TensorType::iq2_xs:
+            return {matmul_iq2_xs, matmul_iq2_xs_dot, matmul_iq2_xs_tiled, matmul_iq2_xs_tiled_dot};
+        case model::TensorType::iq2_s:
+            return {matmul_iq2_s, matmul_iq2_s_dot, matmul_iq2_s_tiled, matmul_iq2_s_tiled_dot};
         case model::TensorType::mxfp4:
             return {matmul_mxfp4, matmul_mxfp4_dot, matmul_mxfp4_tiled, matmul_mxfp4_tiled_dot,
                     &matmul_mxfp4_matrix};

@@ -9,7 +9,7 @@ namespace helix::engine {
 const Shader& matmul_shader(model::TensorType type, bool integer_dot);
 // The same for many rows (shaders/matmul_tiled.glsl).
 const Shader& tiled_matmul_shader(model::TensorType type, bool integer_dot);
-// For many rows, on matrix cores. null: of floats there is none.
+// For many rows, on matrix cores. null: of floats and of some other formats there is none.
 const Shader* matrix_matmul_shader(model::TensorType type);
 
 }  // namespace helix::engine

@@ -21,18 +21,6 @@ void dequantize(const std::byte* bytes, std::size_t blocks, float* out) {
     }
 }
 
-// The level nearest to value / unit.
-unsigned nearest_level(float value, float unit) {
-    unsigned best = 0;
-    for (unsigned i = 1; i < 16; ++i) {
-        const auto distance = [&](unsigned k) {
-            return std::fabs(value - unit * static_cast<float>(kIq4Levels[k]));
-        };
-        if (distance(i) < distance(best)) best = i;
-    }
-    return best;
-}
-
 // The element of largest magnitude becomes the level farthest from zero.
 BlockIq4Nl quantize_block(const float* values) {
     float extreme = 0;
@@ -43,8 +31,8 @@ BlockIq4Nl quantize_block(const float* values) {
     block.scale = float_to_half(extreme / static_cast<float>(kIq4Levels[0]));
     const float scale = half_to_float(block.scale);
     for (int i = 0; i < 16; ++i) {
-        block.q[i] = static_cast<std::uint8_t>(nearest_level(values[i], scale) |
-                                               (nearest_level(values[i + 16], scale) << 4));
+        block.q[i] = static_cast<std::uint8_t>(nearest_iq4_level(values[i], scale) |
+                                               (nearest_iq4_level(values[i + 16], scale) << 4));
     }
     return block;
 }
@@ -57,6 +45,17 @@ void quantize(const float* values, std::size_t blocks, std::byte* out) {
 }
 
 }  // namespace
+
+unsigned nearest_iq4_level(float value, float unit) {
+    unsigned best = 0;
+    for (unsigned i = 1; i < 16; ++i) {
+        const auto distance = [&](unsigned k) {
+            return std::fabs(value - unit * static_cast<float>(kIq4Levels[k]));
+        };
+        if (distance(i) < distance(best)) best = i;
+    }
+    return best;
+}
 
 const Format kIq4Nl{TensorType::iq4_nl, {"iq4_nl", 32, sizeof(BlockIq4Nl)}, dequantize, quantize};
 

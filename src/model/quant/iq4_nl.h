@@ -16,6 +16,9 @@ static_assert(sizeof(BlockIq4Nl) == 18);
 constexpr std::int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                         1,    13,   25,  38,  53,  69,  89,  113};
 
+// The level nearest to value / unit: its number.
+unsigned nearest_iq4_level(float value, float unit);
+
 extern const Format kIq4Nl;
 
 }  // namespace helix::model::quant

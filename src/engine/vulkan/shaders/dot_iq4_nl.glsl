@@ -1,9 +1,8 @@
 // Planes: nibbles [blocks][16 lanes][16], each the number of a level, half scales [eights][16 lanes][8].
 #include "matmul_common.glsl"
 #include "levels.glsl"
+#include "iq4_levels.glsl"
 #define HELIX_SCALE_ONE
-
-const int kLevels[16] = int[](-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
 
 // Of eight blocks, as it lies in memory.
 struct WeightHead {

@@ -14,6 +14,9 @@ const uint kSegmentLanes = 16;
 shared float segment_sums[kMaxRows][kSegmentLanes][kPanelOutputs];
 
 void main() {
+#ifdef HELIX_GRID
+    share_grid();
+#endif
     const uint lane = gl_LocalInvocationID.x;
     const uint own = gl_LocalInvocationID.y;
     const RowTile tile = find_tile(gl_WorkGroupID.y);

@@ -1,6 +1,7 @@
 // What a block of 32 columns adds: the exact int32 sum of byte products, scaled and added by one fma
 // (docs/numerics.md). Included after dot_FORMAT.glsl, which defines one of HELIX_SCALE_ONE, HELIX_SCALE_MIN and
-// HELIX_SCALE_HALVES; HELIX_OFFSET_BITS: weights are so many powers of two too large.
+// HELIX_SCALE_HALVES, with this perhaps HELIX_HALF_MINIMA; HELIX_OFFSET_BITS: weights are so many powers of two too
+// large.
 
 const uint kSegmentColumns = 256;
 
@@ -30,10 +31,21 @@ float add_block(float sum, WeightBlock w, uvec4 x_lower, uvec4 x_upper, uvec4 mo
     const float scale = uintBitsToFloat(more.z);
 #ifdef HELIX_SCALE_HALVES
     const int minus_lower = int(more.x) - int(more.y);
-    const int lower_sum = add_half_dot(minus_lower << HELIX_OFFSET_BITS, w.lower, x_lower);
-    const int upper_sum = add_half_dot(int(more.y) << HELIX_OFFSET_BITS, w.upper, x_upper);
+#ifdef HELIX_OFFSET_BITS
+    const int lower_offset = minus_lower << HELIX_OFFSET_BITS;
+    const int upper_offset = int(more.y) << HELIX_OFFSET_BITS;
+#else
+    const int lower_offset = 0;
+    const int upper_offset = 0;
+#endif
+    const int lower_sum = add_half_dot(lower_offset, w.lower, x_lower);
+    const int upper_sum = add_half_dot(upper_offset, w.upper, x_upper);
     precise const float lower = float(lower_sum) * w.d;
-    precise const float both = fma_exact(float(upper_sum), w.d2, lower);
+    precise float both = fma_exact(float(upper_sum), w.d2, lower);
+#ifdef HELIX_HALF_MINIMA
+    both = fma_exact(float(minus_lower), w.minima.x, both);
+    both = fma_exact(float(int(more.y)), w.minima.y, both);
+#endif
     return fma_exact(both, scale, sum);
 #else
 #ifdef HELIX_OFFSET_BITS

@@ -12,6 +12,9 @@
 // outputs for kRows / 16 rows. Workgroups that read the same weights follow each other.
 
 void main() {
+#ifdef HELIX_GRID
+    share_grid();
+#endif
     const uint lane = gl_LocalInvocationID.x;
     const uint own = gl_LocalInvocationID.y;
     const RowTile tile = find_tile(gl_WorkGroupID.x);

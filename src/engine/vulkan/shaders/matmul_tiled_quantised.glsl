@@ -17,6 +17,9 @@ shared float staged_scales[kStageBlocks * kTileOutputs];             // [block][
 #ifndef HELIX_SCALE_ONE
 shared float staged_second[kStageBlocks * kTileOutputs];
 #endif
+#ifdef HELIX_HALF_MINIMA
+shared vec2 staged_minima[kStageBlocks * kTileOutputs];
+#endif
 
 void stage_weights(uint panel, uint panels, uint first) {
     for (uint i = gl_LocalInvocationIndex; i < kStageBlocks * kTileOutputs; i += kLanes) {
@@ -34,6 +37,9 @@ void stage_weights(uint panel, uint panels, uint first) {
         staged_scales[i] = w.d;
 #ifndef HELIX_SCALE_ONE
         staged_second[i] = w.d2;
+#endif
+#ifdef HELIX_HALF_MINIMA
+        staged_minima[i] = w.minima;
 #endif
     }
 }
@@ -55,6 +61,9 @@ WeightBlock staged_block(uint block, uint output_) {
     w.d = staged_scales[block * kTileOutputs + output_];
 #ifndef HELIX_SCALE_ONE
     w.d2 = staged_second[block * kTileOutputs + output_];
+#endif
+#ifdef HELIX_HALF_MINIMA
+    w.minima = staged_minima[block * kTileOutputs + output_];
 #endif
     return w;
 }

@@ -5,6 +5,9 @@ struct WeightBlock {
     uvec4 upper;
     float d;
     float d2;
+#ifdef HELIX_HALF_MINIMA
+    vec2 minima;  // of both halves
+#endif
 };
 
 const uint kMaxRows = 8;

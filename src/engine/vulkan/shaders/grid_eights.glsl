@@ -1,0 +1,15 @@
+// Points of eight elements, which have two bits each in the words of model/quant/grids.h: a level's number in each byte.
+uvec2 level_numbers(uint word, uint point) {
+    const uint bits = word >> (16 * (point % 2));
+    const uvec2 fours = uvec2(bits & 0xff, bits >> 8 & 0xff);
+    return (fours | fours << 6 | fours << 12 | fours << 18) & 0x03030303;
+}
+
+// Of IQ2: levels are 8, 25 and 43.
+uvec2 magnitudes(uint word, uint point) {
+    const uvec2 numbers = level_numbers(word, point);
+    return 0x08080808 + 17 * numbers + (numbers >> 1 & 0x01010101);
+}
+uvec2 signed_magnitudes(uvec2 points, uint signs) {
+    return uvec2(with_signs(points.x, signs & 15), with_signs(points.y, signs >> 4));
+}
