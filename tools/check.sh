@@ -33,11 +33,11 @@ beside_clusters() {
     step tidy tools/tidy.py build/release
     step "build asan" build asan
 }
-wait_for_beside() {
-    local failed=0
-    wait "$beside" || failed=$?
+# Ends what still runs, and shows what it has said.
+end_beside() {
+    trap - EXIT
+    kill -- "-$beside" 2>/dev/null || true
     cat build/beside.log
-    return "$failed"
 }
 
 # The tests that the last run over the release build skipped.
@@ -63,13 +63,14 @@ step "configure release" configure release "${every[@]}"
 step "build release" build release
 step "configure asan" configure asan "${pointers[@]}"
 set -m  # a process group of its own, which ends with this
-beside_clusters >build/beside.log 2>&1 &
+beside_clusters </dev/null >build/beside.log 2>&1 &
 set +m
 beside=$!
-trap 'kill -- -$beside 2>/dev/null || true' EXIT
+trap end_beside EXIT
 step "ctest release (clusters of processes)" tests release -j "$jobs" -L slow
 skipped
-step "the rest of what ran beside them" wait_for_beside
+step "the rest of what runs beside them" wait "$beside"
+end_beside
 # Two slots for each core: a test that computes takes both of them, one that waits only one.
 step "ctest asan (fast tests)" tests asan -j $((2 * jobs))
 step "ctest release (fast tests)" tests release -j "$jobs" -LE slow

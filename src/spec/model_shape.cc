@@ -378,8 +378,13 @@ base::Result<ModelShape> parse_model_config(std::string_view text, const std::st
     TRY(shape.vocab, count(root, "vocab_size"));
     TRY(shape.context_length, count_or(root, "max_position_embeddings", 2048));
     TRY(shape.tied_embeddings, flag_or(root, "tie_word_embeddings", shape.tied_embeddings));
+    // So that every count of weights fits 64 bits.
+    const double widths = static_cast<double>(std::max(shape.n_experts, 1)) * shape.ffn +
+                          static_cast<double>(shape.dense_ffn) + shape.shared_ffn +
+                          static_cast<double>(shape.n_heads) * shape.head_dim;
     if (shape.n_layers > 100'000 || shape.hidden > 1'000'000 || shape.ffn > 10'000'000 ||
-        shape.n_heads > 100'000 || shape.head_dim > 100'000) {
+        shape.n_heads > 100'000 || shape.head_dim > 100'000 ||
+        4.0 * shape.n_layers * shape.hidden * widths > 1e18) {
         return root.complaint("the sizes are beyond any model's");
     }
     return shape;

@@ -184,6 +184,22 @@ std::vector<Case> cases() {
 INSTANTIATE_TEST_SUITE_P(Cases, DeviceGroups, testing::ValuesIn(cases()),
                          [](const auto& given) { return given.param.name; });
 
+// A bias is whole on every rank, and once more in the parts that they add it from.
+TEST(DeviceGroupBuffers, CountAsOftenAsTheyAreHeld) {
+    const SynthFile file(shape_of(kCases[0]), TensorType::f32);
+    const auto weights = model::LocalWeights::open(file.path());
+    ASSERT_TRUE(weights.ok());
+    const auto config = model::read_model_config(**weights);
+    ASSERT_TRUE(config.ok());
+    std::vector<std::unique_ptr<Device>> devices;
+    for (int rank = 0; rank < 3; ++rank) {
+        auto device = CpuDevice::create({.threads = 1, .cpus = {}, .ranks = 1, .isa = {}}, *config);
+        ASSERT_TRUE(device.ok());
+        devices.push_back(std::move(*device));
+    }
+    EXPECT_EQ(DeviceGroup(std::move(devices)).buffer_bytes(100), 4 * 400);
+}
+
 // Random chunks and batches, with all pages moved by copies and swaps in between.
 TEST_P(DeviceGroups, GiveTheBitsOfOneDevice) {
     const SynthFile file(shape_of(GetParam()), GetParam().type);

@@ -223,7 +223,12 @@ TEST(ModelConfigFile, ErrorsNameThePlace) {
         {with("\"num_key_value_heads\": 4", "\"num_key_value_heads\": 3"), "no multiple"},
         {with("false", "\"no\""), "true or false"},
         {with("\"rope_scaling\": null", "\"num_experts\": 8"), "experts"},
-        {with("3584", "28000000"), "beyond"}};
+        {with("3584", "28000000"), "beyond"},
+        {R"({"model_type": "glm4_moe", "hidden_size": 1000000, "intermediate_size": 100000000,
+             "moe_intermediate_size": 1408, "num_hidden_layers": 100000, "n_routed_experts": 128,
+             "num_experts_per_tok": 8, "first_k_dense_replace": 99999, "num_attention_heads": 100,
+             "vocab_size": 10})",
+         "beyond"}};
     for (const auto& [text, what] : bad) {
         const auto shape = parse_model_config(text, "config.json");
         ASSERT_FALSE(shape.ok()) << text;

@@ -14,8 +14,8 @@ base::Result<std::int64_t> ExpertWeights::bytes(const WeightLoader& loader,
     std::int64_t biases = 0;
     if (config.expert_biases) {
         names.emplace_back("ffn_gate_inp.bias");
-        biases = std::int64_t{config.n_experts} * (2 * std::int64_t{config.ffn} + config.hidden) *
-                 std::int64_t{sizeof(float)};
+        biases = loader.vector_bytes(std::int64_t{config.n_experts} *
+                                     (2 * std::int64_t{config.ffn} + config.hidden));
     }
     if (config.shared_ffn > 0) {
         names.insert(names.end(),

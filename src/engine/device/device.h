@@ -59,6 +59,10 @@ class Device {
 
     // unavailable: the device has no memory for it.
     virtual base::Result<std::unique_ptr<Buffer>> make_buffer(std::int64_t floats) = 0;
+    // That a buffer of so many floats takes at most, whatever is done with it.
+    virtual std::int64_t buffer_bytes(std::int64_t floats) const {
+        return floats * static_cast<std::int64_t>(sizeof(float));
+    }
     virtual base::Result<std::unique_ptr<KvArena>> make_kv_arena(const ops::KvLayout& page,
                                                                  std::int64_t pages,
                                                                  std::int64_t swap_pages) = 0;

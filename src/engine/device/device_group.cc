@@ -101,6 +101,13 @@ std::unique_ptr<Routing> DeviceGroup::make_routing() {
     return routing;
 }
 
+// Whole on each rank, and once more in parts.
+std::int64_t DeviceGroup::buffer_bytes(std::int64_t floats) const {
+    std::int64_t sum = ranks_.front()->buffer_bytes(floats);
+    for (const auto& rank : ranks_) sum += rank->buffer_bytes(floats);
+    return sum;
+}
+
 bool DeviceGroup::divides(const MatrixShape& shape) const {
     return shape.rows >= kFewOutputs * ranks();
 }

@@ -42,6 +42,7 @@ class DeviceGroup final : public Device {
     base::Result<std::unique_ptr<Matrix>> make_matrix(const MatrixShape& shape,
                                                       std::span<const std::byte> data) override;
     std::int64_t matrix_bytes(const MatrixShape& shape) const override;
+    std::int64_t buffer_bytes(std::int64_t floats) const override;
     void expect_matrices(std::int64_t bytes) override;
 
     base::Status write(Buffer& buffer, std::int64_t first, std::span<const float> values) override;

@@ -23,9 +23,13 @@ base::Result<const model::TensorInfo*> WeightLoader::find(std::string_view name)
 
 base::Result<std::int64_t> WeightLoader::bytes(std::string_view name) const {
     TRY(const model::TensorInfo* info, find(name));
-    if (info->shape.size() < 2) return static_cast<std::int64_t>(info->bytes);
+    if (info->shape.size() < 2) return device_.buffer_bytes(info->row_length());
     const std::int64_t count = info->shape.size() > 2 ? info->shape[2] : 1;
     return device_.matrix_bytes({info->type, count, info->rows() / count, info->row_length()});
+}
+
+std::int64_t WeightLoader::vector_bytes(std::int64_t size) const {
+    return device_.buffer_bytes(size);
 }
 
 base::Result<std::int64_t> WeightLoader::split_bytes(std::string_view name,

@@ -28,8 +28,11 @@ class WeightLoader {
                                                    std::int64_t rows, std::int64_t cols);
     // A float32 vector, as norms are.
     base::Result<std::unique_ptr<Buffer>> vector(std::string_view name, std::int64_t size);
-    // Bytes of the device that matrix(), matrices() or vector() will take.
+    // Bytes of the device that matrix() or matrices() will take, or vector() of a tensor of one
+    // dimension.
     base::Result<std::int64_t> bytes(std::string_view name) const;
+    // The same of vector(), whatever dimensions the tensor has.
+    std::int64_t vector_bytes(std::int64_t size) const;
     // The same of split_matrix().
     base::Result<std::int64_t> split_bytes(std::string_view name,
                                            std::span<const std::int64_t> rows) const;

@@ -174,7 +174,7 @@ std::vector<Check> operator_checks(std::uint64_t seed, bool quick) {
     base::Random random(seed);
     std::vector<Check> checks;
     for (const TensorType type : kAllTypes) {
-        // What looks up a grid is long in compiling, too: one stands for all.
+        // What looks up a grid is long in compiling, too: a quick proof tries one of them alone.
         const bool has_codes = model::quant::find_decoder(type) != nullptr;
         if (quick && has_codes && type != TensorType::iq3_s) continue;
         checks.push_back(matmul_check(type, random, quick));

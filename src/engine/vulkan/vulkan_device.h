@@ -100,7 +100,7 @@ class VulkanDevice final : public Device {
     // routing: rows are visits of experts; null: one matrix for all rows.
     void multiply(const Buffer& x, std::int64_t rows, std::span<const ops::Projection> to,
                   const VulkanRouting* routing);
-    // gate = silu(gate) * up, or with GELU.
+    // gate = f(gate) * up, f the activation of this number in the shader.
     void gate(Buffer& gate, const Buffer& up, std::int64_t floats, std::int64_t width,
               std::uint32_t activation);
     // Where activations lie as int8, so many blocks of 32. unavailable: no memory for so much.

@@ -34,6 +34,7 @@ base::Status check_sizes(const VulkanDeviceInfo& device, const model::ModelConfi
     const std::int64_t heads = std::int64_t{config.n_heads} * config.head_dim;
     const std::int64_t rows =
         std::max({heads, std::int64_t{config.hidden}, std::int64_t{config.ffn},
+                  std::int64_t{config.dense_ffn}, std::int64_t{config.shared_ffn},
                   std::int64_t{config.vocab}, std::int64_t{config.n_experts}});
     if (rows > kMaxOutputs) {
         return base::invalid(fmt::format("the model has a matrix of {} rows; {} takes up to {}",

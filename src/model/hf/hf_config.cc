@@ -24,7 +24,7 @@ constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
 
 // Which biases attention_bias means.
 enum class AttentionBias {
-    with_output,  // also one of the output projection, which we lack
+    with_output,  // also one of the output projection, of which only always_all knows
     qkv,
     always_qkv,  // whatever the file says
     always_all,  // and one of the output projection
