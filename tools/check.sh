@@ -28,11 +28,6 @@ tests() {
     return 1
 }
 
-beside_clusters() {
-    chrt --idle --pid 0 "$BASHPID" 2>/dev/null || renice -n 19 -p "$BASHPID" >/dev/null
-    step tidy tools/tidy.py build/release
-    step "build asan" build asan
-}
 # Ends what still runs, and shows what it has said.
 end_beside() {
     trap - EXIT
@@ -44,6 +39,16 @@ end_beside() {
 skipped() {
     awk '/ Test: /{name = $NF} /SKIPPED/{print "skipped in " name ": " $4}' build/release/Testing/Temporary/LastTest.log
 }
+
+# What runs while clusters of processes do, in a session of its own, which has the least share of the processors where
+# the system shares them among sessions.
+if [ "${1:-}" = beside-clusters ]; then
+    { echo 19 >/proc/self/autogroup; } 2>/dev/null || true
+    chrt --idle --pid 0 $$ 2>/dev/null || renice -n 19 -p $$ >/dev/null
+    step tidy tools/tidy.py build/release
+    step "build asan" build asan
+    exit
+fi
 
 mkdir -p build
 [ -d ../shared/data ] || echo "no vocabularies and models of others beside the checkout (../shared/data): tests that need them are skipped"
@@ -62,9 +67,7 @@ fi
 step "configure release" configure release "${every[@]}"
 step "build release" build release
 step "configure asan" configure asan "${pointers[@]}"
-set -m  # a process group of its own, which ends with this
-beside_clusters </dev/null >build/beside.log 2>&1 &
-set +m
+setsid tools/check.sh beside-clusters </dev/null >build/beside.log 2>&1 &
 beside=$!
 trap end_beside EXIT
 step "ctest release (clusters of processes)" tests release -j "$jobs" -L slow
