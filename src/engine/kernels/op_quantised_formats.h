@@ -447,23 +447,23 @@ struct Codes {
         typename Tile::Sums sums(x, 0);
         if constexpr (kKind == ScaleKind::halves) {
             sums.template start_lower<kOffsetBits>();
-            add_groups(block, 0, 4, sums);
+            add_groups<0, 4>(block, sums);
             sums.take_lower(load(block.scale[0]));
             sums.template start_upper<kOffsetBits>();
-            add_groups(block, 4, 8, sums);
+            add_groups<4, 8>(block, sums);
             sums.add_halves_to(total, load(block.scale[1]));
         } else {
             sums.template start<kOffsetBits>();
-            add_groups(block, 0, 8, sums);
+            add_groups<0, 8>(block, sums);
             sums.add_scaled_to(total, load(block.scale[0]));
         }
     }
 
   private:
-    template <class Sums>
-    HELIX_INLINE static void add_groups(const DecodedBlock& block, int first, int end, Sums& sums) {
+    template <int kFirst, int kEnd, class Sums>
+    HELIX_INLINE static void add_groups(const DecodedBlock& block, Sums& sums) {
         HELIX_UNROLL
-        for (int g = first; g < end; ++g) sums.add_small_group(g, load_bytes(block.w + 64 * g));
+        for (int g = kFirst; g < kEnd; ++g) sums.add_small_group(g, load_bytes(block.w + 64 * g));
     }
 };
 
