@@ -19,6 +19,7 @@ WeightBlock unpack_block(WeightHead head, RawBlock raw, uint lane, uint block) {
         const uint point = load_byte(raw.at, first + i);
         place_eight(w, i, signed_magnitudes(magnitudes(shared_grid[point / 2], point), eight_signs(signs >> (7 * i) & 127)));
     }
-    w.d = head.d * float(2 * (signs >> 28) + 1) * 0.125;
+    precise const float d = head.d * float(2 * (signs >> 28) + 1) * 0.125;
+    w.d = d;
     return w;
 }

@@ -29,6 +29,7 @@ WeightBlock unpack_block(WeightHead head, RawBlock raw, uint lane, uint block) {
         place_eight(w, i, both);
     }
     const uint odd = load_byte(raw.at, 106 + part / 2) >> (4 * (part % 2)) & 15;
-    w.d = head.d * float(2 * odd + 1);
+    precise const float d = head.d * float(2 * odd + 1);
+    w.d = d;
     return w;
 }

@@ -30,6 +30,7 @@ WeightBlock unpack_block(WeightHead head, RawBlock raw, uint lane, uint block) {
                                  with_signs(load_point(raw.at, first + 1), eight >> 4));
         place_eight(w, i, both);
     }
-    w.d = head.d * float(2 * (signs >> 28) + 1) * 0.25;
+    precise const float d = head.d * float(2 * (signs >> 28) + 1) * 0.25;
+    w.d = d;
     return w;
 }
