@@ -241,7 +241,11 @@ void set_experts(GgufBuilder& builder, const SynthShape& shape) {
     set("expert_used_count", shape.n_experts_used);
     set("expert_feed_forward_length", shape.ffn);
     if (shape.n_dense_layers > 0) set("leading_dense_block_count", shape.n_dense_layers);
-    if (shape.shared_ffn > 0) set("expert_shared_feed_forward_length", shape.shared_ffn);
+    if (shape.shared_ffn > 0) {
+        set("expert_shared_feed_forward_length", shape.shared_ffn);
+        if (shape.shared_ffn % shape.ffn == 0)
+            set("expert_shared_count", shape.shared_ffn / shape.ffn);
+    }
     if (shape.n_skipped_layers > 0) set("nextn_predict_layers", shape.n_skipped_layers);
     if (sigmoid) set("expert_gating_func", 2);
     if (shape.expert_weight_scale != 1.0F) {
