@@ -76,7 +76,7 @@ step "the rest of what runs beside them" wait "$beside"
 end_beside
 # Two slots for each core: a test that computes takes both of them, one that waits only one.
 step "ctest asan (fast tests)" tests asan -j $((2 * jobs))
-step "ctest release (fast tests)" tests release -j "$jobs" -LE slow
+step "ctest release (fast tests)" tests release -j $((2 * jobs)) -LE slow
 skipped
 
 # Notes the tree that has passed all of this.
