@@ -38,8 +38,9 @@ TEST_F(ExperimentCommandTest, AnUnknownNameIsAnErrorThatListsTheOthers) {
     testing::internal::CaptureStderr();
     EXPECT_EQ(helix({"experiment", "singel-cluster", "--output", folder_.c_str()}), 1);
     const std::string message = testing::internal::GetCapturedStderr();
-    EXPECT_NE(message.find("'singel-cluster' is none of single-cluster, distributed"),
-              std::string::npos)
+    EXPECT_NE(
+        message.find("'singel-cluster' is none of machines, lengths, single-cluster, distributed"),
+        std::string::npos)
         << message;
     EXPECT_NE(message.find("auto-scaling, disaggregation, all, published, live, list"),
               std::string::npos)

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -79,6 +80,34 @@ TEST_F(ExperimentTest, AQuickRunWithoutDataWritesItsPage) {
         EXPECT_NE(text.find("img/" + file), std::string::npos) << file;
         EXPECT_TRUE(read(folder_ + "/img/" + file).starts_with("<svg")) << file;
     }
+}
+
+// LLaMA 2 70B: 80 layers of 1.71 GB in 16 bits. Half of an A100 of 80 GB holds 23 of them,
+// beside the embedding or the head as well, half of a T4 four.
+TEST_F(ExperimentTest, MachinesThatAModelNeedsAndLengthsOfRequests) {
+    auto data = ExperimentData::open(kData, folder_);
+    ASSERT_TRUE(data.ok()) << data.error().message;
+    ExperimentSession session(std::move(*data), {});
+    ExperimentPage page;
+    for (const Experiment& experiment : {machines_experiment(), lengths_experiment()}) {
+        ASSERT_TRUE(experiment.ask(session, 0).ok());
+        ASSERT_TRUE(experiment.write(session, page).ok());
+    }
+    const std::vector<ExperimentTable>& tables = page.tables();
+    ASSERT_EQ(tables.size(), 2U);
+    const auto column = [&](const std::string& name) {
+        const auto& head = tables[0].head;
+        return static_cast<std::size_t>(std::find(head.begin(), head.end(), name) - head.begin());
+    };
+    for (const auto& row : tables[0].rows) {
+        if (row[0] != "llama2-70b") continue;
+        EXPECT_EQ(row[column("A100-80")], "4");
+        EXPECT_EQ(row[column("T4")], "20");
+    }
+    ASSERT_EQ(tables[1].rows.size(), 2U);
+    EXPECT_EQ(tables[1].title, "Tokens of 16657 requests");
+    EXPECT_EQ(tables[1].rows[0][1], "763.1") << "mean of the prompts, as published";
+    EXPECT_EQ(tables[1].rows[1][1], "232.4") << "mean of the answers, as published";
 }
 
 TEST_F(ExperimentTest, TheProjectsOwnDataIsFoundAndComplete) {

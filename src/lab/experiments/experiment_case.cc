@@ -9,6 +9,7 @@
 #include "lab/simulation/simulated_load.h"
 #include "lab/simulation/simulation_setup.h"
 #include "sim/published/reference_world.h"
+#include "sim/report/run_detail.h"
 #include "sim/throughput/helix_run.h"
 #include "sim/throughput/peak_search.h"
 
@@ -101,6 +102,24 @@ base::Result<sim::SimReport> peak_of(const Problem& problem, const ExperimentCas
     return report;
 }
 
+// Runs the setup and, where the case asks for it, looks on.
+template <typename Setup, typename Run>
+base::Result<sim::SimReport> run_watched(const Problem& problem, const ExperimentCase& c,
+                                         Setup& setup, const spec::Placement& placement,
+                                         double start_s, const Run& run) {
+    if (!c.detail) return run(setup);
+    const auto at = [](double seconds) { return base::TimePoint{base::from_seconds(seconds).ns}; };
+    sim::RunDetailOptions options;
+    options.window_begin = at(start_s + setup.warmup_s);
+    options.window_end = at(start_s + setup.warmup_s + setup.duration_s);
+    options.from_admission = !setup.online;
+    sim::RunDetailObserver observer(problem.cluster, placement, {}, options);
+    setup.observer = &observer;
+    TRY(sim::SimReport report, run(setup));
+    report.detail = observer.detail();
+    return report;
+}
+
 base::Result<sim::SimReport> run_part(const ExperimentData& data, const Problem& problem,
                                       const ExperimentCase& c, const LayoutPart& part,
                                       double online_tokens_per_s) {
@@ -114,23 +133,30 @@ base::Result<sim::SimReport> run_part(const ExperimentData& data, const Problem&
     if (c.policy == ExperimentPolicy::own) {
         sim::HelixSetup setup = helix_setup_like(problem, reference);
         put_under_load(setup, load);
-        return sim::run_helix(setup);
+        return run_watched(problem, c, setup, setup.placement, sim::helix_start_s(setup),
+                           [](const sim::HelixSetup& s) { return sim::run_helix(s); });
     }
     if (reference.scheduler != sim::ReferenceScheduler::max_flow) {
         load.population = c.population > 0 ? c.population : part.population;
     }
     put_under_load(reference, load);
-    return sim::run_reference(reference);
+    spec::Placement placement;
+    placement.layers.resize(problem.cluster.nodes.size());
+    for (const sim::ReferenceNode& node : reference.nodes) {
+        placement.layers[static_cast<std::size_t>(node.node)] = node.layers;
+    }
+    return run_watched(problem, c, reference, placement, reference.start_s,
+                       [](const sim::ReferenceSetup& s) { return sim::run_reference(s); });
 }
 
 }  // namespace
 
 std::string ExperimentCase::key() const {
-    return fmt::format("{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}", cluster, model, method,
+    return fmt::format("{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}", cluster, model, method,
                        static_cast<int>(policy), layout,
                        scheduler ? static_cast<int>(*scheduler) : -1, population,
                        fmt::join(populations, ","), online, online_tokens_per_s, warmup_s,
-                       duration_s, all_links, find_peak);
+                       duration_s, all_links, find_peak, detail);
 }
 
 std::string ExperimentCase::title() const {

@@ -43,6 +43,7 @@ struct ExperimentCase {
     // Instead of one run the search for the highest rate that is sustained; load and window are the
     // search's own.
     bool find_peak = false;
+    bool detail = false;  // reports say what links did (SimReport::detail)
 
     std::string key() const;    // equal for equal cases
     std::string title() const;  // for people

@@ -146,12 +146,15 @@ base::Result<ExperimentPage> make_page(const ExperimentRun& run, ExperimentTopic
 
 std::vector<Experiment> published_experiments() {
     return {
+        machines_experiment(),
+        lengths_experiment(),
         cluster_experiment("single-cluster", "Single cluster", "single24",
                            {"llama2-70b", "llama1-30b"}),
         cluster_experiment("distributed", "Clusters in three regions", "distributed24",
                            {"llama2-70b", "llama1-30b"}),
         cluster_experiment("high-heterogeneity", "Seven types of machines", "highhet42",
                            {"llama2-70b"}),
+        warmup_experiment(),
         placement_experiment(),
         scheduling_experiment(),
         ablation_experiment(),

@@ -32,6 +32,9 @@ struct Experiment {
 // Of the three clusters, with all methods, offline and online.
 Experiment cluster_experiment(const char* name, const char* shows, const char* cluster,
                               std::vector<const char*> models);
+Experiment warmup_experiment();
+Experiment machines_experiment();
+Experiment lengths_experiment();
 Experiment placement_experiment();
 Experiment scheduling_experiment();
 Experiment ablation_experiment();

@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+
 #include "lab/experiments/experiments.h"
 #include "lab/experiments/published.h"
 
@@ -38,7 +41,66 @@ ExperimentCase placement_case(const PlacementRow& row, ExperimentPolicy policy) 
             .model = k70b,
             .method = row.method,
             .policy = policy,
-            .scheduler = sim::ReferenceScheduler::max_flow};
+            .scheduler = sim::ReferenceScheduler::max_flow,
+            .detail = true};
+}
+
+// How much of the window the machines of each type compute, on average: "A100 92 %, T4 61 %".
+std::string busy_by_type(const sim::SimReport& report) {
+    struct Sum {
+        double busy = 0;
+        std::int32_t machines = 0;
+    };
+    std::map<std::string, Sum> sums;
+    for (const sim::NodeUse& node : report.detail->nodes) {
+        Sum& sum = sums[node.type];
+        sum.busy += report.node_busy.at(static_cast<std::size_t>(node.node));
+        ++sum.machines;
+    }
+    std::string out;
+    for (const auto& [type, sum] : sums) {
+        out += fmt::format("{}{} {:.0f} %", out.empty() ? "" : ", ", type,
+                           sum.busy / sum.machines * 100);
+    }
+    return out;
+}
+
+// "n3 to n7, 91 %": the link that sends for the most of the window.
+std::string busiest_link(const sim::SimReport& report) {
+    if (report.detail->links.empty()) return "-";
+    const sim::LinkUse& link = report.detail->links.front();
+    return fmt::format("{} to {}, {:.0f} %", link.from, link.to, link.busy * 100);
+}
+
+// A link is called congested where it sends for more than this share of the window.
+constexpr double kCongested = 0.5;
+
+std::string congested_links(const sim::SimReport& report) {
+    const auto& links = report.detail->links;
+    const auto n = std::count_if(links.begin(), links.end(),
+                                 [](const sim::LinkUse& link) { return link.busy > kCongested; });
+    return fmt::format("{} of {}", n, links.size());
+}
+
+std::string longest_wait(const sim::SimReport& report) {
+    double wait_s = 0;
+    for (const sim::LinkUse& link : report.detail->links) {
+        wait_s = std::max(wait_s, link.mean_wait_s);
+    }
+    return fmt::format("{:.3f}", wait_s);
+}
+
+constexpr const char* kLinksNote =
+    "Congested: links that send for more than half of the window, of those that send at all. "
+    "Longest wait: of a message behind others, on average over the messages of the link where it "
+    "is longest.";
+
+ExperimentTable use_table() {
+    ExperimentTable table;
+    table.title = "What machines and links do (LLaMA 70B, offline, published policy)";
+    table.head = {"cluster",      "layout",          "machines compute, by type",
+                  "busiest link", "congested links", "longest wait for a link s"};
+    return table;
 }
 
 base::Status write_placement(ExperimentSession& session, ExperimentPage& page) {
@@ -56,6 +118,7 @@ base::Status write_placement(ExperimentSession& session, ExperimentPage& page) {
                   "TPOT s",
                   "our policy",
                   "TTFT s"};
+    ExperimentTable use = use_table();
     bool planned = false;
     std::vector<view::BarChart> charts;
     for (const PlacementRow& row : placement_rows()) {
@@ -75,6 +138,8 @@ base::Status write_placement(ExperimentSession& session, ExperimentPage& page) {
              ratio_cell(report.decode_tokens_per_s, row.simulated), cell(report.ttft.mean, 2),
              cell(report.tpot.mean, 2), cell(ours.report.decode_tokens_per_s, 2),
              cell(ours.report.ttft.mean, 2)});
+        use.rows.push_back({row.cluster, method_cell(row.method, theirs), busy_by_type(report),
+                            busiest_link(report), congested_links(report), longest_wait(report)});
         if (charts.empty() || charts.back().title != row.cluster) {
             charts.push_back({row.cluster, "decode tokens/s", {}, {}});
             charts.back().series = {{"published policy", {}}, {"our policy", {}}};
@@ -90,6 +155,8 @@ base::Status write_placement(ExperimentSession& session, ExperimentPage& page) {
         chart.title = "Layouts on " + cluster;
         page.bars("placement-" + cluster, chart);
     }
+    page.table(std::move(use));
+    page.text(kLinksNote);
     if (planned) page.text(kPlannedNote);
     page.text(
         "A higher maximum flow does not mean more decode tokens/s: KV memory and depth decide, "
@@ -134,7 +201,8 @@ ExperimentCase scheduling_case(const ExperimentSession& session, const Schedulin
                         .model = k70b,
                         .method = "helix",
                         .policy = policy,
-                        .scheduler = row.kind};
+                        .scheduler = row.kind,
+                        .detail = true};
     constexpr const char* kLayout = "reqsched_single24__llama2-70b__helix";
     if (of_real_system(row) && session.data().layout_file(kLayout)) c.layout = kLayout;
     if (row.kind != sim::ReferenceScheduler::max_flow) c.population = kPopulation;
@@ -147,6 +215,10 @@ base::Status write_scheduling(ExperimentSession& session, ExperimentPage& page) 
     table.head = {
         "cluster",       "scheduler", "published tok/s", "Helix over it",    "ours",
         "Helix over it", "TTFT s",    "TPOT s",          "as the prototype", "Helix over it"};
+    ExperimentTable links;
+    links.title = "What links do under every scheduler (published policy)";
+    links.head = {"cluster", "scheduler", "busiest link", "congested links",
+                  "longest wait for a link s"};
     double published_helix = 0;
     double ours_helix = 0;
     double prototype_helix = 0;
@@ -175,6 +247,9 @@ base::Status write_scheduling(ExperimentSession& session, ExperimentPage& page) 
              ratio_cell(ours_helix, ours), cell(fifo.report.ttft.mean, 2),
              cell(fifo.report.tpot.mean, 2), cell(prototype, 2),
              ratio_cell(prototype_helix, prototype)});
+        if (!fifo.error.empty()) continue;
+        links.rows.push_back({row.cluster, row.scheduler, busiest_link(fifo.report),
+                              congested_links(fifo.report), longest_wait(fifo.report)});
     }
     page.table(std::move(table));
     page.text(fmt::format(
@@ -184,6 +259,8 @@ base::Status write_scheduling(ExperimentSession& session, ExperimentPage& page) 
         "population was published; the same number is taken there, and does not give the published "
         "order.",
         kPopulation));
+    page.table(std::move(links));
+    page.text(kLinksNote);
     if (planned) page.text(kPlannedNote);
     return base::Ok{};
 }
