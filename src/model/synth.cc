@@ -72,6 +72,10 @@ std::uint32_t file_type(TensorType quant) {
             return 20;
         case TensorType::iq2_s:
             return 28;
+        case TensorType::tq1_0:
+            return 36;
+        case TensorType::tq2_0:
+            return 37;
         case TensorType::mxfp4:
             return 38;
         case TensorType::bf16:

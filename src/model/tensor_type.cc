@@ -18,6 +18,7 @@
 #include "model/quant/q5_k.h"
 #include "model/quant/q6_k.h"
 #include "model/quant/q8_0.h"
+#include "model/quant/tq.h"
 
 namespace helix::model {
 namespace {
@@ -26,7 +27,7 @@ constexpr const quant::Format* kFormats[] = {
     &quant::kF32,    &quant::kF16,   &quant::kBf16,  &quant::kQ8_0,  &quant::kQ4_0,   &quant::kQ4_1,
     &quant::kQ5_0,   &quant::kQ5_1,  &quant::kQ2K,   &quant::kQ3K,   &quant::kQ4K,    &quant::kQ5K,
     &quant::kQ6K,    &quant::kIq4Nl, &quant::kIq4Xs, &quant::kMxfp4, &quant::kIq3Xxs, &quant::kIq3S,
-    &quant::kIq2Xxs, &quant::kIq2Xs, &quant::kIq2S,
+    &quant::kIq2Xxs, &quant::kIq2Xs, &quant::kIq2S,  &quant::kTq1_0, &quant::kTq2_0,
 };
 
 const quant::Format* find_format(TensorType type) {
@@ -38,11 +39,11 @@ const quant::Format* find_format(TensorType type) {
 
 // ggml's enum ggml_type; numbers without a name were removed there.
 constexpr const char* kGgmlNames[] = {
-    "f32",     "f16",    "q4_0",    "q4_1",  nullptr,  nullptr, "q5_0",  "q5_1",
-    "q8_0",    "q8_1",   "q2_k",    "q3_k",  "q4_k",   "q5_k",  "q6_k",  "q8_k",
-    "iq2_xxs", "iq2_xs", "iq3_xxs", "iq1_s", "iq4_nl", "iq3_s", "iq2_s", "iq4_xs",
-    "i8",      "i16",    "i32",     "i64",   "f64",    "iq1_m", "bf16",  nullptr,
-    nullptr,   nullptr,  "tq1_0",   "tq2_0", nullptr,  nullptr, nullptr, "mxfp4"};
+    "f32",     "f16",   "q4_0",   "q4_1",  nullptr, nullptr,  "q5_0",  "q5_1",    "q8_0",
+    "q8_1",    "q2_k",  "q3_k",   "q4_k",  "q5_k",  "q6_k",   "q8_k",  "iq2_xxs", "iq2_xs",
+    "iq3_xxs", "iq1_s", "iq4_nl", "iq3_s", "iq2_s", "iq4_xs", "i8",    "i16",     "i32",
+    "i64",     "f64",   "iq1_m",  "bf16",  nullptr, nullptr,  nullptr, "tq1_0",   "tq2_0",
+    nullptr,   nullptr, nullptr,  "mxfp4", "nvfp4", "q1_0",   "q2_0"};
 
 }  // namespace
 

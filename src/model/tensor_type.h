@@ -30,6 +30,8 @@ enum class TensorType : std::uint32_t {
     iq2_s = 22,
     iq4_xs = 23,
     bf16 = 30,
+    tq1_0 = 34,
+    tq2_0 = 35,
     mxfp4 = 39,
 };
 

@@ -197,6 +197,8 @@ void set_scales_to_one(TensorType type, std::vector<std::byte>& bytes) {
     if (type == TensorType::q6_k) at = 208;
     if (type == TensorType::q3_k) at = 108;
     if (type == TensorType::q2_k) at = 80;
+    if (type == TensorType::tq1_0) at = 52;
+    if (type == TensorType::tq2_0) at = 64;
     const bool has_min = type == TensorType::q4_1 || type == TensorType::q5_1 ||
                          type == TensorType::q4_k || type == TensorType::q5_k ||
                          type == TensorType::q2_k;

@@ -15,13 +15,13 @@
 namespace helix::model::tensor_type_test {
 namespace {
 
-constexpr TensorType kAll[] = {TensorType::f32,     TensorType::f16,     TensorType::bf16,
-                               TensorType::q8_0,    TensorType::q4_0,    TensorType::q4_1,
-                               TensorType::q5_0,    TensorType::q5_1,    TensorType::q3_k,
-                               TensorType::q4_k,    TensorType::q5_k,    TensorType::q6_k,
-                               TensorType::iq4_nl,  TensorType::mxfp4,   TensorType::q2_k,
-                               TensorType::iq4_xs,  TensorType::iq3_xxs, TensorType::iq3_s,
-                               TensorType::iq2_xxs, TensorType::iq2_xs,  TensorType::iq2_s};
+constexpr TensorType kAll[] = {
+    TensorType::f32,     TensorType::f16,   TensorType::bf16,    TensorType::q8_0,
+    TensorType::q4_0,    TensorType::q4_1,  TensorType::q5_0,    TensorType::q5_1,
+    TensorType::q3_k,    TensorType::q4_k,  TensorType::q5_k,    TensorType::q6_k,
+    TensorType::iq4_nl,  TensorType::mxfp4, TensorType::q2_k,    TensorType::iq4_xs,
+    TensorType::iq3_xxs, TensorType::iq3_s, TensorType::iq2_xxs, TensorType::iq2_xs,
+    TensorType::iq2_s,   TensorType::tq1_0, TensorType::tq2_0};
 
 std::vector<float> dequantize(TensorType type, const std::vector<std::uint8_t>& bytes) {
     const TensorTypeInfo& info = *tensor_type_info(type);
@@ -125,6 +125,7 @@ TEST(TensorType, TableKnowsEachTypeByNumberAndName) {
     }
     EXPECT_EQ(tensor_type_info(static_cast<TensorType>(15)), nullptr);
     EXPECT_EQ(tensor_type_by_name("q8_k"), nullptr);
+    EXPECT_STREQ(ggml_type_name(40), "nvfp4");
     EXPECT_EQ(ggml_type_name(100000), nullptr);
 }
 
@@ -318,7 +319,9 @@ TEST(Quant, RandomBlocksHaveTheValuesThatGgmlGivesThem) {
                            {TensorType::iq3_xxs, {1}, 0x9bcf4915e26437bd},
                            {TensorType::iq2_xxs, {1}, 0x5f6d02462c627009},
                            {TensorType::iq2_xs, {1}, 0x6aa7a0a765b7fdc1},
-                           {TensorType::iq2_s, {1}, 0x2baceb753395d6a1}};
+                           {TensorType::iq2_s, {1}, 0x2baceb753395d6a1},
+                           {TensorType::tq1_0, {53}, 0xc7dbce8c99662325},
+                           {TensorType::tq2_0, {65}, 0x5d7b6c3c1c538325}};
     for (const Known& one : known) {
         const auto block_bytes = static_cast<std::size_t>(tensor_type_info(one.type)->block_bytes);
         std::vector<std::uint8_t> bytes(1024 * block_bytes);
@@ -348,7 +351,8 @@ TEST(Quant, RoundTripErrorIsThatOfTheBitsKept) {
         {TensorType::q5_1, 0.05},   {TensorType::q3_k, 0.22},  {TensorType::q5_k, 0.05},
         {TensorType::iq4_nl, 0.1},  {TensorType::mxfp4, 0.16}, {TensorType::q2_k, 0.4},
         {TensorType::iq4_xs, 0.11}, {TensorType::iq3_s, 0.22}, {TensorType::iq3_xxs, 0.3},
-        {TensorType::iq2_xxs, 0.4}, {TensorType::iq2_xs, 0.4}, {TensorType::iq2_s, 0.4}};
+        {TensorType::iq2_xxs, 0.4}, {TensorType::iq2_xs, 0.4}, {TensorType::iq2_s, 0.4},
+        {TensorType::tq1_0, 0.85},  {TensorType::tq2_0, 0.85}};
     for (const auto& [type, limit] : limits) {
         EXPECT_LE(relative_error(values, round_trip(type, values)), limit)
             << tensor_type_info(type)->name;

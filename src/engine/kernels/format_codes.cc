@@ -46,4 +46,14 @@ const Format& iq2_s_format() {
     return kFormat;
 }
 
+const Format& tq1_0_format() {
+    static constexpr Format kFormat = of_256<54>("tq1_0");
+    return kFormat;
+}
+
+const Format& tq2_0_format() {
+    static constexpr Format kFormat = of_256<66>("tq2_0");
+    return kFormat;
+}
+
 }  // namespace helix::engine::ops

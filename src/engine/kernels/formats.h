@@ -43,5 +43,7 @@ const Format& iq2_xs_format();
 const Format& iq2_s_format();
 const Format& iq3_xxs_format();
 const Format& iq3_s_format();
+const Format& tq1_0_format();
+const Format& tq2_0_format();
 
 }  // namespace helix::engine::ops

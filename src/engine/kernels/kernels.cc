@@ -90,6 +90,8 @@ MatmulKernel Kernels::matmul(model::TensorType type) const {
         case model::TensorType::iq3_xxs:
         case model::TensorType::iq3_s:
         case model::TensorType::iq2_xxs:
+        case model::TensorType::tq1_0:
+        case model::TensorType::tq2_0:
             return matmul_codes;
     }
     CHECK(false);

@@ -100,6 +100,10 @@ const Format* find_format(model::TensorType type) {
             return &iq3_xxs_format();
         case model::TensorType::iq3_s:
             return &iq3_s_format();
+        case model::TensorType::tq1_0:
+            return &tq1_0_format();
+        case model::TensorType::tq2_0:
+            return &tq2_0_format();
     }
     return nullptr;
 }

@@ -103,6 +103,8 @@ PanelLayout layout_of(TensorType type) {
             return {64, 160, 8, {eight_bytes(32), kByteScales, kTwoHalves}};
         case TensorType::iq4_xs:
             return {32, 272, 8, {sixteen_bytes(16), kEightScales, kOneHalf}};
+        case TensorType::tq1_0:
+        case TensorType::tq2_0:
         case TensorType::iq3_xxs:
         case TensorType::iq3_s:
         case TensorType::iq2_xxs:
