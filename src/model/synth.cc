@@ -472,6 +472,17 @@ const std::vector<SynthShape>& synth_shapes() {
     return shapes;
 }
 
+namespace {
+
+void scale_as_granite(SynthShape& shape) {
+    shape.embedding_scale = 12.0F;
+    shape.residual_scale = 0.22F;
+    shape.attention_scale = 0.03125F;
+    shape.logit_scale = 0.5F;
+}
+
+}  // namespace
+
 const std::vector<SynthShape>& synth_likes() {
     static const std::vector<SynthShape> likes = [] {
         SynthShape base;
@@ -503,10 +514,7 @@ const std::vector<SynthShape>& synth_likes() {
         phi4.rope_scaling = {"longrope", 3.0F, 1024};
         SynthShape& granite = add("granite", "granite");
         granite.tied_embeddings = true;
-        granite.embedding_scale = 12.0F;
-        granite.residual_scale = 0.22F;
-        granite.attention_scale = 0.03125F;
-        granite.logit_scale = 0.5F;
+        scale_as_granite(granite);
         SynthShape& command_r = add("command-r", "cohere2");
         command_r.tied_embeddings = true;
         command_r.rope_base = 50000.0F;
@@ -535,10 +543,7 @@ const std::vector<SynthShape>& synth_likes() {
         SynthShape& granitemoe = add_experts("granitemoe", "granitemoe");
         granitemoe.tied_embeddings = true;
         granitemoe.shared_ffn = 512;
-        granitemoe.embedding_scale = 12.0F;
-        granitemoe.residual_scale = 0.22F;
-        granitemoe.attention_scale = 0.03125F;
-        granitemoe.logit_scale = 0.5F;
+        scale_as_granite(granitemoe);
         SynthShape& glm4moe = add_experts("glm4moe", "glm4moe");
         glm4moe.rope_base = 1e6F;
         glm4moe.rope_dim = 16;

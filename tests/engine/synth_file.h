@@ -42,6 +42,13 @@ inline void make_experts(model::SynthShape& shape, const char* architecture, std
     shape.ffn = 64;
 }
 
+inline void scale_as_granite(model::SynthShape& shape) {
+    shape.embedding_scale = 12;
+    shape.residual_scale = 0.22F;
+    shape.attention_scale = 0.1F;
+    shape.logit_scale = 0.5F;
+}
+
 inline constexpr SynthKind kQwen3{"qwen3", [](model::SynthShape& s) {
                                       s.architecture = "qwen3";
                                       s.head_dim = 32;
@@ -67,18 +74,12 @@ inline constexpr SynthKind kPhi4{"phi4", [](model::SynthShape& s) {
 inline constexpr SynthKind kGranite{"granite", [](model::SynthShape& s) {
                                         s.architecture = "granite";
                                         s.tied_embeddings = true;
-                                        s.embedding_scale = 12;
-                                        s.residual_scale = 0.22F;
-                                        s.attention_scale = 0.1F;
-                                        s.logit_scale = 0.5F;
+                                        scale_as_granite(s);
                                     }};
 inline constexpr SynthKind kGraniteMoe{"granitemoe", [](model::SynthShape& s) {
                                            make_experts(s, "granitemoe", 8, 2);
                                            s.shared_ffn = 96;
-                                           s.embedding_scale = 12;
-                                           s.residual_scale = 0.22F;
-                                           s.attention_scale = 0.1F;
-                                           s.logit_scale = 0.5F;
+                                           scale_as_granite(s);
                                        }};
 inline constexpr SynthKind kGlm4Moe{"glm4moe", [](model::SynthShape& s) {
                                         make_experts(s, "glm4moe", 12, 4);

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "base/index.h"
 #include "engine/kernels/formats.h"
 
 // Formats with codes (model/quant/codes.h) stay as they are in the file: a unit is the blocks of
@@ -9,51 +10,56 @@
 namespace helix::engine::ops {
 namespace {
 
-template <int kBytes>
+using model::TensorType;
+
+template <TensorType kType>
+const Format& of_codes();
+
+template <TensorType kType>
 void pack_unit(const std::byte* const* blocks, std::byte* out) {
-    for (int row = 0; row < 16; ++row) std::memcpy(out + row * kBytes, blocks[row], kBytes);
+    const int bytes = of_codes<kType>().block_bytes;
+    for (int row = 0; row < 16; ++row)
+        std::memcpy(out + row * bytes, blocks[row], base::size_of(bytes));
 }
 
-template <int kBytes>
-constexpr Format of_256(const char* name) {
-    return {name, 256, kBytes, 16 * kBytes, true, pack_unit<kBytes>};
+template <TensorType kType>
+const Format& of_codes() {
+    static const Format kFormat = [] {
+        const model::TensorTypeInfo& info = *model::tensor_type_info(kType);
+        return Format{info.name, info.block_size, info.block_bytes, 16 * info.block_bytes,
+                      true,      pack_unit<kType>};
+    }();
+    return kFormat;
 }
 
 }  // namespace
 
 const Format& iq3_xxs_format() {
-    static constexpr Format kFormat = of_256<98>("iq3_xxs");
-    return kFormat;
+    return of_codes<TensorType::iq3_xxs>();
 }
 
 const Format& iq3_s_format() {
-    static constexpr Format kFormat = of_256<110>("iq3_s");
-    return kFormat;
+    return of_codes<TensorType::iq3_s>();
 }
 
 const Format& iq2_xxs_format() {
-    static constexpr Format kFormat = of_256<66>("iq2_xxs");
-    return kFormat;
+    return of_codes<TensorType::iq2_xxs>();
 }
 
 const Format& iq2_xs_format() {
-    static constexpr Format kFormat = of_256<74>("iq2_xs");
-    return kFormat;
+    return of_codes<TensorType::iq2_xs>();
 }
 
 const Format& iq2_s_format() {
-    static constexpr Format kFormat = of_256<82>("iq2_s");
-    return kFormat;
+    return of_codes<TensorType::iq2_s>();
 }
 
 const Format& tq1_0_format() {
-    static constexpr Format kFormat = of_256<54>("tq1_0");
-    return kFormat;
+    return of_codes<TensorType::tq1_0>();
 }
 
 const Format& tq2_0_format() {
-    static constexpr Format kFormat = of_256<66>("tq2_0");
-    return kFormat;
+    return of_codes<TensorType::tq2_0>();
 }
 
 }  // namespace helix::engine::ops

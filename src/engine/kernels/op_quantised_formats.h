@@ -224,27 +224,6 @@ struct Mxfp4Levels {
 using Iq4_Nl = Levels4<Iq4Levels>;
 using Mxfp4 = Levels4<Mxfp4Levels>;
 
-// Blocks of 256 with a signed scale for every 32 columns.
-struct Iq4_Xs {
-    static constexpr ScaleKind kScales = ScaleKind::one;
-    static constexpr int kEighthBytes = 16 + 256;
-    static constexpr int kUnitBytes = 32 + 8 * kEighthBytes;
-    static constexpr int kBlocks = 8;
-    template <class Tile>
-    HELIX_INLINE static void add_unit(const std::byte* p, const Tile& x,
-                                      typename Tile::Totals& total) {
-        const Floats d = load_half(p);
-        for (int j = 0; j < 8; ++j) {
-            const std::byte* eighth = p + 32 + kEighthBytes * j;
-            fetch_ahead<kEighthBytes>(eighth, x);
-            typename Tile::Sums sums(x, j);
-            sums.template start<Iq4Levels::kOffsetBits>();
-            add_levels<Iq4Levels>(eighth + 16, sums);
-            sums.add_scaled_to(total, mul(d, to_floats(load_i8(eighth))));
-        }
-    }
-};
-
 struct Q5_0 {
     static constexpr ScaleKind kScales = ScaleKind::one;
     static constexpr int kUnitBytes = 352;
@@ -315,8 +294,9 @@ struct KWithMin {
 using Q4_K = KWithMin<false>;
 using Q5_K = KWithMin<true>;
 
-// q of six bits, less 32. Each of the two functions adds up half of a block.
+// Weights of KSigned: q of six bits, less 32. Each of the two functions adds up half of a block.
 struct SixBits {
+    static constexpr ScaleKind kScales = ScaleKind::halves;
     static constexpr int kBytes = 384;
     static constexpr int kOffsetBits = 5;
     template <class Sums>
@@ -341,6 +321,7 @@ struct SixBits {
 
 // q of three bits, less 4.
 struct ThreeBits {
+    static constexpr ScaleKind kScales = ScaleKind::halves;
     static constexpr int kBytes = 192;
     static constexpr int kOffsetBits = 2;
     template <class Sums>
@@ -363,11 +344,23 @@ struct ThreeBits {
     }
 };
 
-// Blocks of 256 with a signed scale for every 16 columns.
+// Levels of four bits, with one scale for the whole block.
+struct FourBitLevels {
+    static constexpr ScaleKind kScales = ScaleKind::one;
+    static constexpr int kBytes = 256;
+    static constexpr int kOffsetBits = Iq4Levels::kOffsetBits;
+    template <class Sums>
+    HELIX_INLINE static void add(const std::byte* p, Sums& sums) {
+        add_levels<Iq4Levels>(p, sums);
+    }
+};
+
+// Blocks of 256 with a signed scale for every 32 columns, or for every 16.
 template <class Weights>
 struct KSigned {
-    static constexpr ScaleKind kScales = ScaleKind::halves;
-    static constexpr int kEighthBytes = 32 + Weights::kBytes;
+    static constexpr ScaleKind kScales = Weights::kScales;
+    static constexpr int kScaleBytes = kScales == ScaleKind::halves ? 32 : 16;
+    static constexpr int kEighthBytes = kScaleBytes + Weights::kBytes;
     static constexpr int kUnitBytes = 32 + 8 * kEighthBytes;
     static constexpr int kBlocks = 8;
 
@@ -378,18 +371,26 @@ struct KSigned {
         for (int j = 0; j < 8; ++j) {
             const std::byte* eighth = p + 32 + kEighthBytes * j;
             fetch_ahead<kEighthBytes>(eighth, x);
+            const std::byte* weights = eighth + kScaleBytes;
             typename Tile::Sums sums(x, j);
-            sums.template start_lower<Weights::kOffsetBits>();
-            Weights::add_low(eighth + 32, sums);
-            sums.take_lower(mul(d, to_floats(load_i8(eighth))));
-            sums.template start_upper<Weights::kOffsetBits>();
-            Weights::add_high(eighth + 32, sums);
-            sums.add_halves_to(total, mul(d, to_floats(load_i8(eighth + 16))));
+            if constexpr (kScales == ScaleKind::halves) {
+                sums.template start_lower<Weights::kOffsetBits>();
+                Weights::add_low(weights, sums);
+                sums.take_lower(mul(d, to_floats(load_i8(eighth))));
+                sums.template start_upper<Weights::kOffsetBits>();
+                Weights::add_high(weights, sums);
+                sums.add_halves_to(total, mul(d, to_floats(load_i8(eighth + 16))));
+            } else {
+                sums.template start<Weights::kOffsetBits>();
+                Weights::add(weights, sums);
+                sums.add_scaled_to(total, mul(d, to_floats(load_i8(eighth))));
+            }
         }
     }
 };
 using Q6_K = KSigned<SixBits>;
 using Q3_K = KSigned<ThreeBits>;
+using Iq4_Xs = KSigned<FourBitLevels>;
 
 // q of two bits; blocks of 256 with a scale and a minimum for every 16 columns.
 struct Q2_K {

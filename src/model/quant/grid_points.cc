@@ -4,14 +4,18 @@
 
 namespace helix::model::quant {
 
-OddScales fit_odd_scales(const float* units, int count, unsigned top) {
+OddScales fit_groups(const float* values, int size, float top_level, unsigned top_odd) {
+    const int count = 256 / size;
+    float units[16];
+    for (int group = 0; group < count; ++group)
+        units[group] = greatest_magnitude(values + size * group, size) / top_level;
     OddScales fit;
     const float greatest = *std::max_element(units, units + count);
-    fit.scale = float_to_half(greatest / static_cast<float>(2 * top + 1));
+    fit.scale = float_to_half(greatest / static_cast<float>(2 * top_odd + 1));
     const float scale = half_to_float(fit.scale);
     for (int i = 0; i < count; ++i) {
         const float half = scale > 0 ? (units[i] / scale - 1.0F) * 0.5F : 0.0F;
-        const long odd = std::clamp(std::lrintf(half), 0L, static_cast<long>(top));
+        const long odd = std::clamp(std::lrintf(half), 0L, static_cast<long>(top_odd));
         fit.odd[i] = static_cast<unsigned>(odd);
         fit.unit[i] = scale * static_cast<float>(2 * odd + 1);
     }

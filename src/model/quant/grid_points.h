@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
+#include "model/quant/codes.h"
 #include "model/quant/half.h"
 
 // What the formats share whose codes number the points of a grid (grids.h).
@@ -53,6 +55,11 @@ constexpr unsigned eight_signs(unsigned seven) {
     return seven | (static_cast<unsigned>(std::popcount(seven)) & 1U) << 7U;
 }
 
+// Elements 8 i ... 8 i + 7 of some codes, the first lowest.
+inline void put_eight(Codes& codes, int i, std::uint64_t eight) {
+    std::memcpy(codes.q + 8 * i, &eight, sizeof eight);
+}
+
 // Points as columns of floats, and half the sum of their squares, to look for the nearest one.
 template <std::size_t kElements, std::size_t kPoints>
 struct PointColumns {
@@ -90,13 +97,15 @@ unsigned nearest_point(const PointColumns<kElements, kPoints>& columns, const fl
     return best;
 }
 
-// Units that are nearly scale * (2 odd + 1), odd from 0 to top.
+// Units of the groups of a block that are nearly scale * (2 odd + 1).
 struct OddScales {
     std::uint16_t scale = 0;  // binary16
     unsigned odd[16] = {};
     float unit[16] = {};  // as they are after rounding
 };
-OddScales fit_odd_scales(const float* units, int count, unsigned top);
+// Of 256 values in groups of so many: each group's extreme element becomes top_level, odd is 0 to
+// top_odd.
+OddScales fit_groups(const float* values, int size, float top_level, unsigned top_odd);
 
 // What eight values are of a unit, without their signs. even: so that the number of signs is even,
 // the least value gets the wrong one, and is a negative number of units.

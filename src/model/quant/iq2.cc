@@ -20,9 +20,7 @@ constexpr auto kXsColumns = columns_of<8>(kXsPoints);
 constexpr auto kSPoints = unpack_points(kSWords, {8, 25, 43}, 2);
 constexpr auto kSColumns = columns_of<8>(kSPoints);
 
-void put_eight(Codes& codes, int i, std::uint64_t eight) {
-    std::memcpy(codes.q + 8 * i, &eight, sizeof eight);
-}
+constexpr float kTopLevel = 43.0F / 8.0F;
 
 void decode_xxs(const std::byte* block, int part, Codes& codes) {
     const std::byte* points = block + offsetof(BlockIq2Xxs, groups) + 8 * part;
@@ -63,16 +61,8 @@ void decode_s(const std::byte* block, int part, Codes& codes) {
     put_scales(codes, block, byte_at(block, static_cast<int>(offsetof(BlockIq2S, odd)) + part));
 }
 
-// A group's extreme element becomes the top level. size: of a group.
-OddScales fit_scales(const float* values, int size) {
-    float units[16];
-    for (int group = 0; group < 256 / size; ++group)
-        units[group] = greatest_magnitude(values + size * group, size) / (43.0F / 8.0F);
-    return fit_odd_scales(units, 256 / size, 15);
-}
-
 BlockIq2Xxs quantize_xxs_block(const float* values) {
-    const OddScales fit = fit_scales(values, 32);
+    const OddScales fit = fit_groups(values, 32, kTopLevel, 15);
     BlockIq2Xxs block{};
     block.scale = fit.scale;
     for (int group = 0; group < 8; ++group) {
@@ -90,7 +80,7 @@ BlockIq2Xxs quantize_xxs_block(const float* values) {
 }
 
 BlockIq2Xs quantize_xs_block(const float* values) {
-    const OddScales fit = fit_scales(values, 16);
+    const OddScales fit = fit_groups(values, 16, kTopLevel, 15);
     BlockIq2Xs block{};
     block.scale = fit.scale;
     for (int i = 0; i < 32; ++i) {
@@ -105,7 +95,7 @@ BlockIq2Xs quantize_xs_block(const float* values) {
 }
 
 BlockIq2S quantize_s_block(const float* values) {
-    const OddScales fit = fit_scales(values, 16);
+    const OddScales fit = fit_groups(values, 16, kTopLevel, 15);
     BlockIq2S block{};
     block.scale = fit.scale;
     for (int i = 0; i < 32; ++i) {

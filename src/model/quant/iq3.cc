@@ -24,8 +24,7 @@ void decode_xxs(const std::byte* block, int part, Codes& codes) {
         const std::uint64_t both =
             kXxsPoints[byte_at(numbers, 2 * i)] | kXxsPoints[byte_at(numbers, 2 * i + 1)] << 32U;
         const unsigned seven = (signs >> (7U * static_cast<unsigned>(i))) & 127U;
-        const std::uint64_t eight = with_signs(both, eight_signs(seven));
-        std::memcpy(codes.q + 8 * i, &eight, sizeof eight);
+        put_eight(codes, i, with_signs(both, eight_signs(seven)));
     }
     const float odd = static_cast<float>(2 * (signs >> 28U) + 1);
     codes.scale[0] = codes.scale[1] = half_to_float(load_u16(block)) * odd * 0.25F;
@@ -39,8 +38,7 @@ void decode_s(const std::byte* block, int part, Codes& codes) {
         const unsigned bits = high >> (2U * static_cast<unsigned>(i));
         const std::uint64_t first = kSPoints[byte_at(numbers, 2 * i) | (bits & 1U) << 8U];
         const std::uint64_t second = kSPoints[byte_at(numbers, 2 * i + 1) | (bits & 2U) << 7U];
-        const std::uint64_t eight = with_signs(first | second << 32U, byte_at(signs, i));
-        std::memcpy(codes.q + 8 * i, &eight, sizeof eight);
+        put_eight(codes, i, with_signs(first | second << 32U, byte_at(signs, i)));
     }
     const unsigned both = byte_at(block, static_cast<int>(offsetof(BlockIq3S, odd)) + part / 2);
     const unsigned odd = part % 2 == 0 ? both & 15U : both >> 4U;
@@ -48,16 +46,8 @@ void decode_s(const std::byte* block, int part, Codes& codes) {
         half_to_float(load_u16(block)) * static_cast<float>(2 * odd + 1);
 }
 
-// A group's extreme element becomes the top level.
-OddScales fit_groups_of_32(const float* values, float top_level) {
-    float units[8];
-    for (int group = 0; group < 8; ++group)
-        units[group] = greatest_magnitude(values + 32 * group, 32) / top_level;
-    return fit_odd_scales(units, 8, 15);
-}
-
 BlockIq3Xxs quantize_xxs_block(const float* values) {
-    const OddScales fit = fit_groups_of_32(values, 62.0F / 4.0F);
+    const OddScales fit = fit_groups(values, 32, 62.0F / 4.0F, 15);
     BlockIq3Xxs block{};
     block.scale = fit.scale;
     for (int group = 0; group < 8; ++group) {
@@ -77,7 +67,7 @@ BlockIq3Xxs quantize_xxs_block(const float* values) {
 }
 
 BlockIq3S quantize_s_block(const float* values) {
-    const OddScales fit = fit_groups_of_32(values, 15.0F);
+    const OddScales fit = fit_groups(values, 32, 15.0F, 15);
     BlockIq3S block{};
     block.scale = fit.scale;
     for (int group = 0; group < 8; ++group) {

@@ -21,10 +21,6 @@ WeightBlock unpack_block(WeightHead head, RawBlock raw, uint lane, uint block) {
         const uint signs = load_byte(raw.at, 34 + 4 * part + i);
         place_eight(w, i, signed_magnitudes(magnitudes(shared_grid[point / 2], point), signs));
     }
-    const uint odd = load_byte(raw.at, 74 + part);
-    precise const float d = head.d * float(2 * (odd & 15) + 1) * 0.125;
-    w.d = d;
-    precise const float d2 = head.d * float(2 * (odd >> 4) + 1) * 0.125;
-    w.d2 = d2;
+    place_scales(w, head.d, load_byte(raw.at, 74 + part));
     return w;
 }

@@ -19,10 +19,6 @@ WeightBlock unpack_block(WeightHead head, RawBlock raw, uint lane, uint block) {
         const uint point = both & 511;
         place_eight(w, i, signed_magnitudes(magnitudes(shared_grid[point / 2], point), eight_signs(both >> 9)));
     }
-    const uint odd = load_byte(raw.at, 66 + part);
-    precise const float d = head.d * float(2 * (odd & 15) + 1) * 0.125;
-    w.d = d;
-    precise const float d2 = head.d * float(2 * (odd >> 4) + 1) * 0.125;
-    w.d2 = d2;
+    place_scales(w, head.d, load_byte(raw.at, 66 + part));
     return w;
 }

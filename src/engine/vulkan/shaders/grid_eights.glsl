@@ -13,3 +13,13 @@ uvec2 magnitudes(uint word, uint point) {
 uvec2 signed_magnitudes(uvec2 points, uint signs) {
     return uvec2(with_signs(points.x, signs & 15), with_signs(points.y, signs >> 4));
 }
+
+#ifndef HELIX_SCALE_ONE
+// odd: the byte of both scales.
+void place_scales(inout WeightBlock w, float scale, uint odd) {
+    precise const float d = scale * float(2 * (odd & 15) + 1) * 0.125;
+    w.d = d;
+    precise const float d2 = scale * float(2 * (odd >> 4) + 1) * 0.125;
+    w.d2 = d2;
+}
+#endif
