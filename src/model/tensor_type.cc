@@ -77,6 +77,11 @@ quant::Decode quant::find_decoder(TensorType type) {
     return format == nullptr ? nullptr : format->decode;
 }
 
+std::span<const std::uint32_t> quant::find_grid(TensorType type) {
+    const Format* format = find_format(type);
+    return format == nullptr ? std::span<const std::uint32_t>() : format->grid;
+}
+
 void dequantize_row(TensorType type, std::span<const std::byte> bytes, float* out) {
     const quant::Format* format = find_format(type);
     CHECK(format != nullptr);

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/index.h"
 #include "engine/kernels/formats.h"
+#include "model/quant/codes.h"
 
 namespace helix::engine {
 namespace {
@@ -183,6 +184,8 @@ base::Result<DevicePanels> DevicePanels::create(const MatrixShape& shape) {
     }
     for (const PanelPlane& plane : layout_of(shape.type).planes)
         panels.panel_bytes_ += plane.bytes(shape.cols / kBlockColumns);
+    panels.grid_bytes_ =
+        static_cast<std::int64_t>(model::quant::find_grid(shape.type).size_bytes());
     return panels;
 }
 

@@ -16,6 +16,7 @@
 #include "engine/vulkan/vulkan_device.h"
 #include "engine/vulkan/vulkan_groups.h"
 #include "engine/vulkan/vulkan_memory.h"
+#include "model/quant/codes.h"
 #include "shaders/helix_engine.h"
 
 namespace helix::engine {
@@ -41,6 +42,7 @@ static_assert(ops::kSegmentColumns == 256 && ops::kFloatSegmentColumns == 64);
 struct MatmulPush {
     VkDeviceAddress weights, input, y, first_visit;
     std::uint32_t rows, cols, outputs, panel_words, experts, accumulate;
+    VkDeviceAddress grid;
 };
 
 // What a workgroup computes at once.
@@ -142,11 +144,17 @@ void record_projection(VulkanCommands::Operator& record, const ops::Projection& 
     CHECK(panels.ok());
     const std::int64_t experts = routing == nullptr ? 0 : shape.count;
     const std::int64_t n_panels = (shape.rows + kPanelOutputs - 1) / kPanelOutputs;
-    const MatmulPush push{matrix.address(),       quantised ? x.quantised : x.floats,
-                          vulkan(to.y).address(), routing == nullptr ? 0 : routing->first_visit(),
-                          word(x.rows),           word(shape.cols),
-                          word(shape.rows),       word(panels->panel_bytes() / 4),
-                          word(experts),          to.accumulate ? 1U : 0U};
+    const MatmulPush push{matrix.address(),
+                          quantised ? x.quantised : x.floats,
+                          vulkan(to.y).address(),
+                          routing == nullptr ? 0 : routing->first_visit(),
+                          word(x.rows),
+                          word(shape.cols),
+                          word(shape.rows),
+                          word(panels->panel_bytes() / 4),
+                          word(experts),
+                          to.accumulate ? 1U : 0U,
+                          matrix.address() + static_cast<VkDeviceAddress>(panels->grid_offset())};
     const Shader* cores = context.matrix_cores() ? matrix_matmul_shader(shape.type) : nullptr;
     if (cores != nullptr && rows_of_each(x.rows, experts) > kMaxTileRows)
         return record_on_cores(record, *cores, push, shape.type, n_panels);
@@ -193,6 +201,11 @@ base::Result<std::unique_ptr<Matrix>> VulkanDevice::make_matrix(const MatrixShap
         VulkanCommands::Operator record(*commands_);
         record.upload(packed, part.slice().part(first * panels.panel_bytes(), std::ssize(packed)),
                       &threads_);
+    }
+    const auto grid = std::as_bytes(model::quant::find_grid(shape.type));
+    if (!grid.empty()) {
+        VulkanCommands::Operator record(*commands_);
+        record.upload(grid, part.slice().part(panels.grid_offset(), std::ssize(grid)), &threads_);
     }
     return std::unique_ptr<Matrix>(std::make_unique<VulkanMatrix>(shape, std::move(part)));
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "model/tensor_type.h"
 
@@ -21,6 +22,8 @@ using Decode = void (*)(const std::byte* block, int part, Codes& codes);
 
 // nullptr for a type whose elements are not so given.
 Decode find_decoder(TensorType type);
+// The words of its grid (grids.h); empty for a type whose codes number no points of one.
+std::span<const std::uint32_t> find_grid(TensorType type);
 
 // A format's dequantize() by way of its codes. kParts: of 32 elements in a block.
 template <Decode kDecode, int kParts, std::size_t kBlockBytes>

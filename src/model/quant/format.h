@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "model/quant/codes.h"
 #include "model/tensor_type.h"
@@ -17,6 +18,7 @@ struct Format {
     void (*dequantize)(const std::byte* bytes, std::size_t blocks, float* out);
     void (*quantize)(const float* values, std::size_t blocks, std::byte* out);
     Decode decode = nullptr;
+    std::span<const std::uint32_t> grid = {};  // that its codes number points of (grids.h)
 };
 
 }  // namespace helix::model::quant

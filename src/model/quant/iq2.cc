@@ -10,14 +10,11 @@
 namespace helix::model::quant {
 namespace {
 
-constexpr std::uint32_t kXxsWords[] = {HELIX_GRID_IQ2_XXS};
-constexpr std::uint32_t kXsWords[] = {HELIX_GRID_IQ2_XS};
-constexpr std::uint32_t kSWords[] = {HELIX_GRID_IQ2_S};
-constexpr auto kXxsPoints = unpack_points(kXxsWords, {8, 25, 43}, 2);
+constexpr auto kXxsPoints = unpack_points(kIq2XxsGrid, {8, 25, 43}, 2);
 constexpr auto kXxsColumns = columns_of<8>(kXxsPoints);
-constexpr auto kXsPoints = unpack_points(kXsWords, {8, 25, 43}, 2);
+constexpr auto kXsPoints = unpack_points(kIq2XsGrid, {8, 25, 43}, 2);
 constexpr auto kXsColumns = columns_of<8>(kXsPoints);
-constexpr auto kSPoints = unpack_points(kSWords, {8, 25, 43}, 2);
+constexpr auto kSPoints = unpack_points(kIq2SGrid, {8, 25, 43}, 2);
 constexpr auto kSColumns = columns_of<8>(kSPoints);
 
 constexpr float kTopLevel = 43.0F / 8.0F;
@@ -117,16 +114,19 @@ const Format kIq2Xxs{TensorType::iq2_xxs,
                      {"iq2_xxs", 256, sizeof(BlockIq2Xxs)},
                      dequantize_codes<decode_xxs, 8, sizeof(BlockIq2Xxs)>,
                      quantize_blocks<quantize_xxs_block, 256>,
-                     decode_xxs};
+                     decode_xxs,
+                     kIq2XxsGrid};
 const Format kIq2Xs{TensorType::iq2_xs,
                     {"iq2_xs", 256, sizeof(BlockIq2Xs)},
                     dequantize_codes<decode_xs, 8, sizeof(BlockIq2Xs)>,
                     quantize_blocks<quantize_xs_block, 256>,
-                    decode_xs};
+                    decode_xs,
+                    kIq2XsGrid};
 const Format kIq2S{TensorType::iq2_s,
                    {"iq2_s", 256, sizeof(BlockIq2S)},
                    dequantize_codes<decode_s, 8, sizeof(BlockIq2S)>,
                    quantize_blocks<quantize_s_block, 256>,
-                   decode_s};
+                   decode_s,
+                   kIq2SGrid};
 
 }  // namespace helix::model::quant

@@ -10,11 +10,9 @@
 namespace helix::model::quant {
 namespace {
 
-constexpr std::uint32_t kXxsWords[] = {HELIX_GRID_IQ3_XXS};
-constexpr std::uint32_t kSWords[] = {HELIX_GRID_IQ3_S};
-constexpr auto kXxsPoints = unpack_points(kXxsWords, {4, 12, 20, 28, 36, 44, 52, 62}, 3);
+constexpr auto kXxsPoints = unpack_points(kIq3XxsGrid, {4, 12, 20, 28, 36, 44, 52, 62}, 3);
 constexpr auto kXxsColumns = columns_of<4>(kXxsPoints);
-constexpr auto kSPoints = unpack_points(kSWords, {1, 3, 5, 7, 9, 11, 13, 15}, 3);
+constexpr auto kSPoints = unpack_points(kIq3SGrid, {1, 3, 5, 7, 9, 11, 13, 15}, 3);
 constexpr auto kSColumns = columns_of<4>(kSPoints);
 
 void decode_xxs(const std::byte* block, int part, Codes& codes) {
@@ -94,11 +92,13 @@ const Format kIq3Xxs{TensorType::iq3_xxs,
                      {"iq3_xxs", 256, sizeof(BlockIq3Xxs)},
                      dequantize_codes<decode_xxs, 8, sizeof(BlockIq3Xxs)>,
                      quantize_blocks<quantize_xxs_block, 256>,
-                     decode_xxs};
+                     decode_xxs,
+                     kIq3XxsGrid};
 const Format kIq3S{TensorType::iq3_s,
                    {"iq3_s", 256, sizeof(BlockIq3S)},
                    dequantize_codes<decode_s, 8, sizeof(BlockIq3S)>,
                    quantize_blocks<quantize_s_block, 256>,
-                   decode_s};
+                   decode_s,
+                   kIq3SGrid};
 
 }  // namespace helix::model::quant

@@ -1,15 +1,12 @@
 // A block: half d, 32 bytes of numbers of points, 32 of signs, 8 of the numbers' upper bits, 16 nibbles of scales
 // (model/quant/iq2.h).
+#define HELIX_GRID_WORDS 512
 #include "matmul_common.glsl"
 #define HELIX_SCALE_HALVES
 const uint kScaleByte = 0;
 const uint kLaneWords = 21;
 #include "codes.glsl"
 #include "grid_eights.glsl"
-#include "../../../model/quant/grids.h"
-
-#define HELIX_GRID HELIX_GRID_IQ2_S
-const uint kGridWords = 512;
 #include "shared_grid.glsl"
 
 WeightBlock unpack_block(WeightHead head, RawBlock raw, uint lane, uint block) {

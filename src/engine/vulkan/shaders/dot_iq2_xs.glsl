@@ -1,14 +1,11 @@
 // A block: half d, 32 shorts of a point's number and seven signs, 16 nibbles of scales (model/quant/iq2.h).
+#define HELIX_GRID_WORDS 256
 #include "matmul_common.glsl"
 #define HELIX_SCALE_HALVES
 const uint kScaleByte = 0;
 const uint kLaneWords = 19;
 #include "codes.glsl"
 #include "grid_eights.glsl"
-#include "../../../model/quant/grids.h"
-
-#define HELIX_GRID HELIX_GRID_IQ2_XS
-const uint kGridWords = 256;
 #include "shared_grid.glsl"
 
 WeightBlock unpack_block(WeightHead head, RawBlock raw, uint lane, uint block) {

@@ -1,14 +1,11 @@
 // A block: half d, 8 x (4 numbers of points, a word of four times seven signs and the scale) (model/quant/iq2.h).
+#define HELIX_GRID_WORDS 128
 #include "matmul_common.glsl"
 #define HELIX_SCALE_ONE
 const uint kScaleByte = 0;
 const uint kLaneWords = 17;
 #include "codes.glsl"
 #include "grid_eights.glsl"
-#include "../../../model/quant/grids.h"
-
-#define HELIX_GRID HELIX_GRID_IQ2_XXS
-const uint kGridWords = 128;
 #include "shared_grid.glsl"
 
 WeightBlock unpack_block(WeightHead head, RawBlock raw, uint lane, uint block) {

@@ -1,15 +1,12 @@
 // A block: half d, 8 x 8 numbers of points, 8 bytes of their ninth bits, 8 x 4 bytes of signs, 8 nibbles of scales
 // (model/quant/iq3.h).
+#define HELIX_GRID_WORDS 256
 #include "matmul_common.glsl"
 #define HELIX_SCALE_ONE
 const uint kScaleByte = 0;
 const uint kLaneWords = 28;
 #include "codes.glsl"
 #include "grid_fours.glsl"
-#include "../../../model/quant/grids.h"
-
-#define HELIX_GRID HELIX_GRID_IQ3_S
-const uint kGridWords = 256;
 #include "shared_grid.glsl"
 
 uint load_point(uint at, uint i, uint ninth) {

@@ -1,14 +1,11 @@
 // A block: half d, 8 x 8 numbers of points, 8 words of four times seven signs and the scale (model/quant/iq3.h).
+#define HELIX_GRID_WORDS 128
 #include "matmul_common.glsl"
 #define HELIX_SCALE_ONE
 const uint kScaleByte = 0;
 const uint kLaneWords = 25;
 #include "codes.glsl"
 #include "grid_fours.glsl"
-#include "../../../model/quant/grids.h"
-
-#define HELIX_GRID HELIX_GRID_IQ3_XXS
-const uint kGridWords = 128;
 #include "shared_grid.glsl"
 
 // Levels are 4, 12, 20 ... but for the last, which is 62.

@@ -14,7 +14,7 @@ const uint kSegmentLanes = 16;
 shared float segment_sums[kMaxRows][kSegmentLanes][kPanelOutputs];
 
 void main() {
-#ifdef HELIX_GRID
+#ifdef HELIX_GRID_WORDS
     share_grid();
 #endif
     const uint lane = gl_LocalInvocationID.x;

@@ -29,4 +29,7 @@ layout(push_constant, std430) uniform Params {
     uint panel_words;  // of 16 outputs
     uint experts;      // 0: one matrix for all rows
     uint accumulate;   // 1: adds to what is in y
+#ifdef HELIX_GRID_WORDS
+    Words grid;  // so many
+#endif
 } params;

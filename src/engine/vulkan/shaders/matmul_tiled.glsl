@@ -12,7 +12,7 @@
 // outputs for kRows / 16 rows. Workgroups that read the same weights follow each other.
 
 void main() {
-#ifdef HELIX_GRID
+#ifdef HELIX_GRID_WORDS
     share_grid();
 #endif
     const uint lane = gl_LocalInvocationID.x;

@@ -1,10 +1,9 @@
-// A grid in shared memory, where every lane of a workgroup reads what it needs. A table of constants that is indexed in many
-// places would become as many ladders of branches on devices of software.
-shared uint shared_grid[kGridWords];
+// A grid in shared memory, where every lane of a workgroup reads what it needs. It comes from behind the matrix: a table of
+// constants would become a ladder of branches on devices of software, which are long in compiling that.
+shared uint shared_grid[HELIX_GRID_WORDS];
 
 // main() calls it first.
 void share_grid() {
-    const uint grid[kGridWords] = uint[](HELIX_GRID);
-    for (uint i = gl_LocalInvocationIndex; i < kGridWords; i += 256) shared_grid[i] = grid[i];
+    for (uint i = gl_LocalInvocationIndex; i < HELIX_GRID_WORDS; i += 256) shared_grid[i] = params.grid.v[i];
     barrier();
 }
