@@ -76,6 +76,10 @@ std::uint32_t file_type(TensorType quant) {
             return 36;
         case TensorType::tq2_0:
             return 37;
+        case TensorType::iq1_s:
+            return 24;
+        case TensorType::iq1_m:
+            return 31;
         case TensorType::mxfp4:
             return 38;
         case TensorType::bf16:

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "model/quant/format.h"
+#include "model/quant/iq1.h"
 #include "model/quant/iq2.h"
 #include "model/quant/iq3.h"
 #include "model/quant/iq4_nl.h"
@@ -24,10 +25,11 @@ namespace helix::model {
 namespace {
 
 constexpr const quant::Format* kFormats[] = {
-    &quant::kF32,    &quant::kF16,   &quant::kBf16,  &quant::kQ8_0,  &quant::kQ4_0,   &quant::kQ4_1,
-    &quant::kQ5_0,   &quant::kQ5_1,  &quant::kQ2K,   &quant::kQ3K,   &quant::kQ4K,    &quant::kQ5K,
-    &quant::kQ6K,    &quant::kIq4Nl, &quant::kIq4Xs, &quant::kMxfp4, &quant::kIq3Xxs, &quant::kIq3S,
-    &quant::kIq2Xxs, &quant::kIq2Xs, &quant::kIq2S,  &quant::kTq1_0, &quant::kTq2_0,
+    &quant::kF32,   &quant::kF16,    &quant::kBf16, &quant::kQ8_0,   &quant::kQ4_0,
+    &quant::kQ4_1,  &quant::kQ5_0,   &quant::kQ5_1, &quant::kQ2K,    &quant::kQ3K,
+    &quant::kQ4K,   &quant::kQ5K,    &quant::kQ6K,  &quant::kIq4Nl,  &quant::kIq4Xs,
+    &quant::kMxfp4, &quant::kIq3Xxs, &quant::kIq3S, &quant::kIq2Xxs, &quant::kIq2Xs,
+    &quant::kIq2S,  &quant::kIq1S,   &quant::kIq1M, &quant::kTq1_0,  &quant::kTq2_0,
 };
 
 const quant::Format* find_format(TensorType type) {

@@ -207,6 +207,14 @@ void set_scales_to_one(TensorType type, std::vector<std::byte>& bytes) {
             bytes[b] = std::byte{128};
             continue;
         }
+        if (type == TensorType::iq1_m) {  // four bits of it in each of four shorts
+            const unsigned bits[] = {0x00, 0x00, 0xc0, 0x30};
+            for (std::size_t i = 0; i < 4; ++i) {
+                std::byte& upper = bytes[b + 49 + 2 * i];
+                upper = (upper & std::byte{15}) | static_cast<std::byte>(bits[i]);
+            }
+            continue;
+        }
         for (std::size_t i = 0; i < (has_min ? 4U : 2U); i += 2) {  // 0x3c00: a half 1.0
             bytes[b + at + i] = std::byte{0x00};
             bytes[b + at + i + 1] = std::byte{0x3c};

@@ -21,7 +21,8 @@ constexpr TensorType kAll[] = {
     TensorType::q3_k,    TensorType::q4_k,  TensorType::q5_k,    TensorType::q6_k,
     TensorType::iq4_nl,  TensorType::mxfp4, TensorType::q2_k,    TensorType::iq4_xs,
     TensorType::iq3_xxs, TensorType::iq3_s, TensorType::iq2_xxs, TensorType::iq2_xs,
-    TensorType::iq2_s,   TensorType::tq1_0, TensorType::tq2_0};
+    TensorType::iq2_s,   TensorType::iq1_s, TensorType::iq1_m,   TensorType::tq1_0,
+    TensorType::tq2_0};
 
 std::vector<float> dequantize(TensorType type, const std::vector<std::uint8_t>& bytes) {
     const TensorTypeInfo& info = *tensor_type_info(type);
@@ -320,6 +321,8 @@ TEST(Quant, RandomBlocksHaveTheValuesThatGgmlGivesThem) {
                            {TensorType::iq2_xxs, {1}, 0x5f6d02462c627009},
                            {TensorType::iq2_xs, {1}, 0x6aa7a0a765b7fdc1},
                            {TensorType::iq2_s, {1}, 0x2baceb753395d6a1},
+                           {TensorType::iq1_s, {1}, 0x54a9dcbee052bac5},
+                           {TensorType::iq1_m, {55}, 0x2bcbd3eeb0ca7965},
                            {TensorType::tq1_0, {53}, 0xc7dbce8c99662325},
                            {TensorType::tq2_0, {65}, 0x5d7b6c3c1c538325}};
     for (const Known& one : known) {
@@ -352,7 +355,8 @@ TEST(Quant, RoundTripErrorIsThatOfTheBitsKept) {
         {TensorType::iq4_nl, 0.1},  {TensorType::mxfp4, 0.16}, {TensorType::q2_k, 0.4},
         {TensorType::iq4_xs, 0.11}, {TensorType::iq3_s, 0.22}, {TensorType::iq3_xxs, 0.3},
         {TensorType::iq2_xxs, 0.4}, {TensorType::iq2_xs, 0.4}, {TensorType::iq2_s, 0.4},
-        {TensorType::tq1_0, 0.85},  {TensorType::tq2_0, 0.85}};
+        {TensorType::iq1_s, 0.7},   {TensorType::iq1_m, 0.65}, {TensorType::tq1_0, 0.85},
+        {TensorType::tq2_0, 0.85}};
     for (const auto& [type, limit] : limits) {
         EXPECT_LE(relative_error(values, round_trip(type, values)), limit)
             << tensor_type_info(type)->name;
@@ -383,6 +387,7 @@ TEST(Quant, ExtremesOfABlockAreKept) {
         double step = 0.35;
         if (type == TensorType::mxfp4) step = 1;   // its levels there: 8 and 12
         if (type == TensorType::q2_k) step = 1.5;  // of four bits for a group's scale and min
+        if (type == TensorType::iq1_s || type == TensorType::iq1_m) step = 2;  // 7/8 or 9/8
         EXPECT_NEAR(back[37], 9.0F, step) << tensor_type_info(type)->name;
         EXPECT_NEAR(back[300], -11.0F, step) << tensor_type_info(type)->name;
     }

@@ -62,4 +62,12 @@ const Format& tq2_0_format() {
     return of_codes<TensorType::tq2_0>();
 }
 
+const Format& iq1_s_format() {
+    return of_codes<TensorType::iq1_s>();
+}
+
+const Format& iq1_m_format() {
+    return of_codes<TensorType::iq1_m>();
+}
+
 }  // namespace helix::engine::ops

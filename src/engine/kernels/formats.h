@@ -45,5 +45,7 @@ const Format& iq3_xxs_format();
 const Format& iq3_s_format();
 const Format& tq1_0_format();
 const Format& tq2_0_format();
+const Format& iq1_s_format();
+const Format& iq1_m_format();
 
 }  // namespace helix::engine::ops

@@ -86,10 +86,12 @@ MatmulKernel Kernels::matmul(model::TensorType type) const {
             return matmul_mxfp4;
         case model::TensorType::iq2_xs:
         case model::TensorType::iq2_s:
+        case model::TensorType::iq1_m:
             return matmul_half_codes;
         case model::TensorType::iq3_xxs:
         case model::TensorType::iq3_s:
         case model::TensorType::iq2_xxs:
+        case model::TensorType::iq1_s:
         case model::TensorType::tq1_0:
         case model::TensorType::tq2_0:
             return matmul_codes;

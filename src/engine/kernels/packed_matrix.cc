@@ -104,6 +104,10 @@ const Format* find_format(model::TensorType type) {
             return &tq1_0_format();
         case model::TensorType::tq2_0:
             return &tq2_0_format();
+        case model::TensorType::iq1_s:
+            return &iq1_s_format();
+        case model::TensorType::iq1_m:
+            return &iq1_m_format();
     }
     return nullptr;
 }

@@ -106,6 +106,8 @@ PanelLayout layout_of(TensorType type) {
             return {32, 272, 8, {sixteen_bytes(16), kEightScales, kOneHalf}};
         case TensorType::tq1_0:
         case TensorType::tq2_0:
+        case TensorType::iq1_s:
+        case TensorType::iq1_m:
         case TensorType::iq3_xxs:
         case TensorType::iq3_s:
         case TensorType::iq2_xxs:

@@ -74,6 +74,10 @@ MatmulShaders matmul_shaders(model::TensorType type) {
             return {matmul_tq1_0, matmul_tq1_0_dot, matmul_tq1_0_tiled, matmul_tq1_0_tiled_dot};
         case model::TensorType::tq2_0:
             return {matmul_tq2_0, matmul_tq2_0_dot, matmul_tq2_0_tiled, matmul_tq2_0_tiled_dot};
+        case model::TensorType::iq1_s:
+            return {matmul_iq1_s, matmul_iq1_s_dot, matmul_iq1_s_tiled, matmul_iq1_s_tiled_dot};
+        case model::TensorType::iq1_m:
+            return {matmul_iq1_m, matmul_iq1_m_dot, matmul_iq1_m_tiled, matmul_iq1_m_tiled_dot};
         case model::TensorType::mxfp4:
             return {matmul_mxfp4, matmul_mxfp4_dot, matmul_mxfp4_tiled, matmul_mxfp4_tiled_dot,
                     &matmul_mxfp4_matrix};

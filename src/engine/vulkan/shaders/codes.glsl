@@ -1,6 +1,7 @@
 // Formats of codes, whose blocks of 256 columns lie in a panel as they are in a file, filled up to whole words:
 // [blocks][16 lanes][words]. Included by dot_FORMAT.glsl after it has defined kLaneWords, which are so many, and
-// kScaleByte, where d is, a half.
+// kScaleByte, where d is, a half; with HELIX_SPREAD_SCALE four shorts are there, whose upper four bits are d's, the
+// lowest first.
 #extension GL_EXT_control_flow_attributes : require
 
 // Nothing that blocks of 32 columns share is read before they are.
@@ -31,7 +32,13 @@ uint load_word(uint at, uint i) {
 WeightHead load_head(uint panel, uint lane, uint eight) {
     const uint at = load_raw(panel, lane, 8 * eight).at;
     WeightHead head;
+#ifdef HELIX_SPREAD_SCALE
+    uint d = 0;
+    for (uint i = 0; i < 4; ++i) d |= load_short(at, kScaleByte + 2 * i) >> 12 << 4 * i;
+    head.d = half_to_float(d);
+#else
     head.d = half_to_float(load_short(at, kScaleByte));
+#endif
     return head;
 }
 

@@ -14,8 +14,13 @@ uvec2 signed_magnitudes(uvec2 points, uint signs) {
     return uvec2(with_signs(points.x, signs & 15), with_signs(points.y, signs >> 4));
 }
 
+// Of IQ1: 8 times an element and 1 more; 1 less where delta is negative (down).
+uvec2 raised_levels(uint word, uint point, bool down) {
+    return (8 * level_numbers(word, point) + (down ? 0x77777777u : 0x79797979u)) ^ 0x80808080u;
+}
+
 #ifndef HELIX_SCALE_ONE
-// odd: the byte of both scales.
+// odd: a nibble for each of both scales.
 void place_scales(inout WeightBlock w, float scale, uint odd) {
     precise const float d = scale * float(2 * (odd & 15) + 1) * 0.125;
     w.d = d;

@@ -1,0 +1,5 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "dot_iq1_s.glsl"
+#include "matmul_quantised.glsl"
+#include "matmul.glsl"
