@@ -251,12 +251,17 @@ std::string broken_invariant(const Coordinator& coordinator) {
 std::string broken_invariant(const Worker& worker) {
     const Worker::Impl& state = worker.impl();
     std::int64_t past_prompt = 0;
+    std::int64_t ending = 0;
+    std::int64_t waiting_rows = 0;
     std::size_t ready = 0;
     for (const auto& [key, one] : state.sequences) {
         const Sequence& seq = *one;
         if (key != seq.key) return name(key) + ": listed under another's name";
         if (seq.computed >= seq.prompt_tokens) ++past_prompt;
         if (seq.is_ready()) ++ready;
+        if (seq.ending) ++ending;
+        if (seq.stuck && !state.any_stuck) return name(key) + ": stuck, and nobody knows";
+        waiting_rows += seq.arrived - seq.computed;
         if (seq.swapped && seq.in_batch) return name(key) + ": runs though it is swapped out";
         if (seq.in_batch && !state.running) return name(key) + ": in a batch that is over";
         if (seq.ending && !seq.in_batch) return name(key) + ": freed but still here";
@@ -264,6 +269,8 @@ std::string broken_invariant(const Worker& worker) {
         if (!rule.empty()) return rule;
     }
     if (past_prompt != state.n_past_prompt) return "sequences past their prompt miscounted";
+    if (ending != state.n_ending) return "sequences that end are miscounted";
+    if (waiting_rows != state.waiting_rows) return "rows that wait are miscounted";
     const std::string list =
         ready_rule(state.ready_decodes, true) + ready_rule(state.ready_prefills, false);
     if (!list.empty()) return list;

@@ -90,6 +90,7 @@ void Balancer::add_requests(BalanceView& view) const {
     for (std::size_t n = 0; n < source.size(); ++n) {
         source[n] = is_source(view, n, config_.balance.pairing) ? 1 : 0;
     }
+    if (std::find(source.begin(), source.end(), 1) == source.end()) return;
     for (const auto& [id, state] : std::as_const(requests_)) {
         if (!state.running || state.swapped || state.migration) continue;
         const bool leaves = std::any_of(state.path.begin(), state.path.end(), [&](std::int32_t e) {

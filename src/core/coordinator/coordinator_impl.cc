@@ -163,6 +163,7 @@ void Coordinator::Impl::worker_said(TimePoint now, const FromWorker& event) {
     const WorkerId worker = event.worker;
     if (!fleet.contains(worker)) return;  // it was lost meanwhile
     if (const auto* drawn = std::get_if<TokensProduced>(&event.message)) {
+        for (const ProducedToken& token : drawn->tokens) requests.prefetch_place(token.key.request);
         for (const ProducedToken& token : drawn->tokens) requests.prefetch(token.key.request);
     }
     const std::string wrong =
@@ -225,6 +226,9 @@ void Coordinator::Impl::worker_reported(TimePoint now, WorkerId worker,
     FreeSequences strays;
     constexpr std::size_t kAhead = 8;
     for (std::size_t i = 0; i < message.held.size(); ++i) {
+        if (i + 2 * kAhead < message.held.size()) {
+            requests.prefetch_place(message.held[i + 2 * kAhead].request);
+        }
         if (i + kAhead < message.held.size()) {
             requests.prefetch_attempt(message.held[i + kAhead].request);
         }

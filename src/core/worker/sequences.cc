@@ -81,16 +81,25 @@ void Worker::Impl::accept(const StageInput& input, Sequence* found,
         free_sequence(input.key, actions);
         return drop(failed(wrong_rows(input)));
     }
-    if (seq.away_in != 0) round_trip.comes_back(std::exchange(seq.away_in, 0), seq.left, now);
-    seq.arrived += static_cast<std::int32_t>(input.tokens.size());
+    if (std::exchange(seq.away, false)) round_trip.comes_back(seq.away_in, seq.left, now);
+    const auto count = static_cast<std::int32_t>(input.tokens.size());
+    seq.arrived += count;
+    waiting_rows += count;
     seq.certain = seq.arrived - input.drafts;
     if (seq.keeps_history) {
         std::vector<Token>& history = seq.more().history;
         history.insert(history.end(), input.tokens.begin(), input.tokens.end());
     }
     const bool was_ready = seq.is_ready();
-    seq.pending.push_back({input.first_position, input.tokens, input.sample, input.drafts,
-                           input.draws, input.payload, next_turn(seq)});
+    const Turn turn = next_turn(seq);
+    PendingRows& rows = seq.pending.push_back();
+    rows.first_position = input.first_position;
+    rows.tokens = input.tokens;
+    rows.sample = input.sample;
+    rows.drafts = input.drafts;
+    rows.draws = input.draws;
+    rows.payload = input.payload;
+    rows.turn = turn;
     if (!was_ready && seq.is_ready()) ready_list(seq).add(seq);
 }
 
@@ -148,17 +157,21 @@ Refusal Worker::Impl::admit(const StageInput& input, std::vector<WorkerAction>& 
     if (stage->layers.empty() || !layers.contains(stage->layers)) {
         return failed("this worker does not hold the pipeline's layers");
     }
-    auto sequence = std::make_unique<Sequence>(
-        input.key, input.start, static_cast<std::size_t>(stage - pipeline.begin()),
-        config.block_size, config.prefix_cache, config.list_pages);
-    sequence->began = now;
     const std::int32_t cached = input.start->cached_tokens();
     if (cached != input.first_position) {
         return failed("first rows at " + std::to_string(input.first_position) +
                       " after a prefix of " + std::to_string(cached) + " tokens");
     }
-    Refusal refusal = find_pages(*sequence);
-    if (!refusal.refused) note_past_prompt(sequences.add(std::move(sequence)));
+    Sequence& sequence =
+        sequences.make(input.key, input.start, static_cast<std::size_t>(stage - pipeline.begin()),
+                       config.block_size, config.prefix_cache, config.list_pages);
+    sequence.began = now;
+    Refusal refusal = find_pages(sequence);
+    if (refusal.refused) {
+        sequences.drop(sequence);
+    } else {
+        note_past_prompt(sequences.add(sequence));
+    }
     return refusal;
 }
 
@@ -222,7 +235,7 @@ Refusal Worker::Impl::fork(const SequenceKey& parent_key, const SequenceKey& chi
                       std::to_string(tokens) + " are to be shared");
     }
     KvBlockPool& holder = parent->swapped ? host_pages : pool;
-    note_past_prompt(sequences.add(std::make_unique<Sequence>(*parent, child, tokens, holder)));
+    note_past_prompt(sequences.add(sequences.make(*parent, child, tokens, holder)));
     if (parent->swapped) return_with(parent_key, child);
     return {};
 }
@@ -243,7 +256,7 @@ void Worker::Impl::free_sequence(const SequenceKey& key, std::vector<WorkerActio
     Sequence* seq = sequences.find(key);
     if (seq == nullptr) return;
     if (seq->in_batch) {
-        seq->ending = true;
+        end_after_batch(*seq);
     } else {
         erase_sequence(*seq, actions);
     }
@@ -253,9 +266,12 @@ void Worker::Impl::erase_sequence(Sequence& seq, std::vector<WorkerAction>& acti
     CHECK(!seq.in_batch);
     if (seq.is_ready()) ready_list(seq).remove(seq);
     if (seq.past_prompt) --n_past_prompt;
-    if (seq.away_in != 0) round_trip.ends(seq.away_in);
+    if (seq.away) round_trip.ends(seq.away_in);
+    if (seq.ending) --n_ending;
     for (std::size_t i = 0; i < seq.pending.size(); ++i) {
-        release_use(seq.pending.at(i).payload.buffer, actions);
+        const PendingRows& rows = seq.pending.at(i);
+        waiting_rows -= rows.size();
+        release_use(rows.payload.buffer, actions);
     }
     if (!seq.ending || !planted(PlantedBug::pages_leaked_on_cancel)) {
         seq.table.release_all(seq.swapped ? host_pages : pool);

@@ -74,7 +74,7 @@ std::vector<Sequence*> Worker::Impl::live(const std::vector<SequenceKey>& keys,
 void Worker::Impl::report_stuck(Sequence& seq, const char* reason,
                                 std::vector<WorkerAction>& actions) {
     if (seq.stuck) return;
-    seq.stuck = true;
+    seq.stuck = any_stuck = true;
     actions.push_back(SendToCoordinator{SequenceStuck{seq.key, StuckCause::out_of_pages, reason}});
 }
 

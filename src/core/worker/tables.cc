@@ -8,29 +8,11 @@
 namespace helix::core {
 namespace {
 
-// Returns the first entry that does not come before the key. Each round looks at seven entries at
-// once and keeps an eighth: in a large cluster most of them are not in the processor's cache, and
-// they are fetched at the same time. No step is a branch that would have to be guessed.
+// Returns the first entry that does not come before the key.
 auto lower_bound(const std::vector<SequenceTable::Entry>& entries, const SequenceKey& key) {
-    constexpr std::size_t kParts = 8;
-    const auto is_before = [&](std::size_t at) {
-        return static_cast<std::size_t>(entries[at].first.request < key.request);
-    };
-    std::size_t first = 0;
-    std::size_t count = entries.size();
-    while (count > kParts) {
-        const std::size_t part = count / kParts;
-        std::size_t skipped = 0;
-        for (std::size_t i = 1; i < kParts; ++i) skipped += is_before(first + i * part - 1);
-        first += skipped * part;
-        count = skipped + 1 < kParts ? part : count - skipped * part;
-    }
-    std::size_t skipped = 0;
-    for (std::size_t i = 0; i < count; ++i) skipped += is_before(first + i);
-    const auto at = entries.begin() + static_cast<std::ptrdiff_t>(first + skipped);
-    if (at == entries.end() || at->first >= key) return at;
     return std::partition_point(
-        at, entries.end(), [&](const SequenceTable::Entry& entry) { return entry.first < key; });
+        entries.begin(), entries.end(),
+        [&](const SequenceTable::Entry& entry) { return entry.first < key; });
 }
 
 }  // namespace
@@ -38,9 +20,16 @@ auto lower_bound(const std::vector<SequenceTable::Entry>& entries, const Sequenc
 // ---- sequences
 // ------------------------------------------------------------------------------------
 
+SequenceTable::~SequenceTable() {
+    for (const Entry& entry : entries_) memory_.drop(*entry.second);
+}
+
 Sequence* SequenceTable::find(const SequenceKey& key) const {
+    Sequence* const* only = only_.find(key.request.value);
+    if (only == nullptr) return nullptr;
+    if (*only != nullptr) return (*only)->key == key ? *only : nullptr;
     const auto it = lower_bound(entries_, key);
-    return it != entries_.end() && it->first == key ? it->second.get() : nullptr;
+    return it != entries_.end() && it->first == key ? it->second : nullptr;
 }
 
 std::vector<SequenceKey> SequenceTable::group(RequestId request) const {
@@ -53,23 +42,38 @@ std::vector<SequenceKey> SequenceTable::group(RequestId request) const {
 }
 
 bool SequenceTable::has(RequestId request) const {
-    const auto it = lower_bound(entries_, {request, 0});
-    return it != entries_.end() && it->first.request == request;
+    return only_.find(request.value) != nullptr;
 }
 
-Sequence& SequenceTable::add(std::unique_ptr<Sequence> sequence) {
-    const SequenceKey key = sequence->key;
+Sequence& SequenceTable::add(Sequence& sequence) {
+    const SequenceKey key = sequence.key;
     const auto it = lower_bound(entries_, key);
     CHECK(it == entries_.end() || it->first != key);
     ++changes_;
-    return *entries_.emplace(it, key, std::move(sequence))->second;
+    entries_.emplace(it, key, &sequence);
+    const bool first = !has(key.request);
+    if (!first) only_.erase(key.request.value);
+    only_.insert(key.request.value, first ? &sequence : nullptr);
+    return sequence;
 }
 
 void SequenceTable::erase(const SequenceKey& key) {
     const auto it = lower_bound(entries_, key);
     CHECK(it != entries_.end() && it->first == key);
     ++changes_;
-    entries_.erase(it);
+    memory_.drop(*it->second);
+    const auto next = entries_.erase(it);
+    only_.erase(key.request.value);
+    // Those that are left of its request lie around the place where it was.
+    const auto is_left = [&](auto at) { return at->first.request == key.request; };
+    const bool after = next != entries_.end() && is_left(next);
+    const bool before = next != entries_.begin() && is_left(next - 1);
+    if (!after && !before) return;
+    const auto one = after ? next : next - 1;
+    const bool several = (after && before) ||
+                         (after && next + 1 != entries_.end() && is_left(next + 1)) ||
+                         (before && next - 1 != entries_.begin() && is_left(next - 2));
+    only_.insert(key.request.value, several ? nullptr : one->second);
 }
 
 // ---- frames
@@ -86,6 +90,10 @@ auto find_use(Uses& uses, std::uint64_t buffer) {
 }  // namespace
 
 void BufferUses::add(std::uint64_t buffer, std::int64_t uses) {
+    if (uses_.empty() || uses_.back().buffer < buffer) {  // the newest frame, mostly
+        uses_.push_back({buffer, uses});
+        return;
+    }
     const auto it = find_use(uses_, buffer);
     if (it != uses_.end() && it->buffer == buffer) {
         it->count += uses;
@@ -112,6 +120,10 @@ bool BufferUses::contains(std::uint64_t buffer) const {
 
 void ReadyList::add(Sequence& sequence) {
     const Turn turn = sequence.pending.front().turn;
+    if (entries_.empty() || entries_.back().turn <= turn) {  // mostly it comes last
+        entries_.push_back({turn, &sequence});
+        return;
+    }
     const auto after =
         std::upper_bound(entries_.begin(), entries_.end(), turn,
                          [](const Turn& value, const Entry& entry) { return value < entry.turn; });

@@ -109,11 +109,7 @@ void Worker::Impl::on_assign(const AssignLayers& message, std::vector<WorkerActi
 void Worker::Impl::on_inputs(const StageInputs& message, std::vector<WorkerAction>& actions) {
     const std::vector<StageInput>& inputs = message.inputs;
     std::vector<Sequence*> found = std::move(spare_found);
-    found.clear();
-    for (const StageInput& input : inputs) {
-        found.push_back(sequences.find(input.key));
-        if (found.back() != nullptr) found.back()->prefetch();
-    }
+    sequences.find_all(inputs, found);
     for (std::size_t i = 0; i < inputs.size();) {  // mostly all are of one frame
         const std::uint64_t buffer = inputs[i].payload.buffer;
         std::int64_t uses = 0;
@@ -297,6 +293,7 @@ void Worker::Impl::take_pooled(const RunningChunk& chunk, const PooledRows& rows
 
 void Worker::Impl::note_left(Sequence& sequence, std::uint64_t batch) {
     if (!sequence.is_only_stage()) return;
+    sequence.away = true;
     sequence.away_in = batch;
     sequence.left = now;
     round_trip.leaves(batch, now);
@@ -306,7 +303,7 @@ void Worker::Impl::end_with_reason(Sequence& sequence, StuckCause cause, const s
                                    std::vector<WorkerAction>& actions) {
     actions.push_back(SendToCoordinator{SequenceStuck{sequence.key, cause, reason}});
     bury(sequence.key);
-    sequence.ending = true;
+    end_after_batch(sequence);
 }
 
 void Worker::Impl::on(const BatchFailed& event, std::vector<WorkerAction>& actions) {
@@ -363,6 +360,7 @@ void Worker::Impl::finish_chunk(const RunningBatch& batch, const RunningChunk& c
         rows.payload.rows -= static_cast<std::uint32_t>(chunk.count);
     }
     seq.computed += chunk.count;
+    waiting_rows -= chunk.count;
     note_past_prompt(seq);
     if (config.prefix_cache) keep_prefix(seq);
     if (seq.is_last_stage() || seq.ending) return;
@@ -382,7 +380,7 @@ void Worker::Impl::finish_chunk(const RunningBatch& batch, const RunningChunk& c
     }
     next.payload = {batch.id, static_cast<std::uint32_t>(chunk.output_row),
                     static_cast<std::uint32_t>(chunk.count)};
-    WorkerId to = *seq.next;
+    WorkerId to = seq.next;
     const Pipeline& pipeline = seq.start->pipeline;
     if (planted(PlantedBug::stage_skipped) && epoch > 1) to = pipeline.back().worker;
     std::vector<StageInput>& inputs = inputs_for(to, outputs);
@@ -400,16 +398,20 @@ void Worker::Impl::report(std::vector<WorkerAction>& actions) {
     message.batches = batches_done;
     message.rows = rows_done;
     message.busy_ns = busy_total_ns;
+    message.waiting_rows = waiting_rows;
     message.held.reserve(sequences.size());
     for (const auto& [key, seq] : sequences) {
-        if (seq->ending) continue;
-        message.held.push_back(key);
-        seq->stuck =
-            false;  // it is said again if it still holds: the coordinator may have been too busy
-        for (std::size_t i = 0; i < seq->pending.size(); ++i) {
-            message.waiting_rows += static_cast<std::int64_t>(seq->pending.at(i).tokens.size());
+        if (n_ending > 0 && seq->ending) {
+            for (std::size_t i = 0; i < seq->pending.size(); ++i) {
+                message.waiting_rows -= seq->pending.at(i).size();
+            }
+            continue;
         }
+        message.held.push_back(key);
+        // It is said again if it still holds: the coordinator may have been too busy.
+        if (any_stuck) seq->stuck = false;
     }
+    any_stuck = false;
     for (const auto& [key, parcel] : parcels) {
         // These are the members of the group that have not begun.
         std::vector<std::uint32_t> members{0};

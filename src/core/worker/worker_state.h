@@ -12,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/id_map.h"
 #include "base/prefetch.h"
+#include "base/slab.h"
 #include "core/batch/batch_costs.h"
 #include "core/batch/batch_load.h"
 #include "core/batch/round_trip.h"
@@ -44,13 +46,13 @@ inline std::uint64_t turn(std::uint64_t arrival, bool high_priority) {
 // Rows that arrived and are not computed yet: positions [first_position, first_position +
 // tokens.size()).
 struct PendingRows {
-    std::int32_t first_position = 0;
     RowTokens tokens;
-    bool sample = false;
-    std::int32_t drafts = 0;  // as in StageInput
-    std::int32_t draws = 1;
     PayloadRef payload;
     Turn turn;  // among all inputs of this worker
+    std::int32_t first_position = 0;
+    std::int32_t drafts = 0;  // as in StageInput
+    std::int32_t draws = 1;
+    bool sample = false;
 
     std::int32_t size() const { return static_cast<std::int32_t>(tokens.size()); }
     // Returns the most of these rows, up to count, that one batch may take: a draft and the row
@@ -69,25 +71,24 @@ class PendingQueue {
     std::size_t size() const { return size_; }
     PendingRows& front() { return first_; }
     const PendingRows& front() const { return first_; }
-    const PendingRows& at(std::size_t i) const { return i == 0 ? first_ : others_[i - 1]; }
-    void push_back(PendingRows rows) {
-        if (size_++ == 0) {
-            first_ = std::move(rows);
-        } else {
-            others_.push_back(std::move(rows));
-        }
+    const PendingRows& at(std::size_t i) const { return i == 0 ? first_ : (*others_)[i - 1]; }
+    // Returns the rows that come last from now on. They are to be filled in: of rows that were here
+    // before they have something left.
+    PendingRows& push_back() {
+        if (size_++ == 0) return first_;
+        if (others_ == nullptr) others_ = std::make_unique<std::vector<PendingRows>>();
+        return others_->emplace_back();
     }
     void pop_front() {
-        --size_;
-        if (others_.empty()) return;
-        first_ = std::move(others_.front());
-        others_.erase(others_.begin());
+        if (--size_ == 0) return;
+        first_ = std::move(others_->front());
+        others_->erase(others_->begin());
     }
 
   private:
     PendingRows first_;
+    std::unique_ptr<std::vector<PendingRows>> others_;  // null: there never were any
     std::size_t size_ = 0;
-    std::vector<PendingRows> others_;
 };
 
 // What few sequences have.
@@ -98,9 +99,9 @@ struct SequenceExtras {
     std::vector<base::Hash128> blocks_kept;  // hashes of the full blocks; with a prefix cache
 };
 
-// What every row touches comes first and lies together: a large cluster's sequences do not fit a
-// processor's cache.
-struct Sequence {
+// What every row touches comes first and fills three lines of a processor's cache: a large
+// cluster's sequences do not fit into it.
+struct alignas(64) Sequence {
     SequenceKey key;
     std::int32_t arrived = 0;  // rows that came, computed or not
     // Rows whose KV is in this worker's pages, or will be when the batch finishes.
@@ -110,19 +111,21 @@ struct Sequence {
     std::int32_t forked_from = -1;  // the member
     std::int32_t prompt_tokens = 0;
     LayerRange layers;
-    std::optional<WorkerId> next;  // the stage after ours; none: ours is the last
+    WorkerId next;  // the stage after ours, which is not the last one
+    bool last_stage = false;
     bool keeps_history = false;
     bool timed = false;          // as in SequenceStart
     bool high_priority = false;  // as in SequenceStart
     bool in_batch = false;
-    bool ending = false;        // freed while in a batch: goes when the batch has finished
-    bool stuck = false;         // the coordinator was told that pages are missing
-    bool past_prompt = false;   // counted in Worker::Impl::n_past_prompt
-    bool swapped = false;       // its table lists pages of host memory; its rows wait
-    std::uint64_t away_in = 0;  // the batch whose token of it is on a round trip; 0: none is
-    TimePoint left;             // when that began
+    bool ending = false;       // freed while in a batch: goes when the batch has finished
+    bool stuck = false;        // the coordinator was told that pages are missing
+    bool past_prompt = false;  // counted in Worker::Impl::n_past_prompt
+    bool swapped = false;      // its table lists pages of host memory; its rows wait
+    bool away = false;         // a token of it is on a round trip,
     PendingQueue pending;
     BlockTable table;
+    std::uint64_t away_in = 0;  // drawn by this batch,
+    TimePoint left;             // since then
     base::SharedValue<SequenceStart> start;
     TimePoint began;
     std::unique_ptr<SequenceExtras> extras;  // null: it has none
@@ -138,10 +141,11 @@ struct Sequence {
           high_priority(s->high_priority),
           table(layers, block_size, named),
           start(std::move(s)) {
-        if (stage + 1 < start->pipeline.size()) {
-            next = start->pipeline[stage + 1].worker;
-        } else {
+        last_stage = stage + 1 == start->pipeline.size();
+        if (last_stage) {
             keeps_history = start->sampling.needs_history();
+        } else {
+            next = start->pipeline[stage + 1].worker;
         }
         keeps_history = keeps_history || cached;
     }
@@ -156,6 +160,7 @@ struct Sequence {
           prompt_tokens(parent.prompt_tokens),
           layers(parent.layers),
           next(parent.next),
+          last_stage(parent.last_stage),
           keeps_history(parent.keeps_history),
           timed(parent.timed),
           high_priority(parent.high_priority),
@@ -185,7 +190,7 @@ struct Sequence {
         static const std::vector<ProducedToken> kNone;
         return extras == nullptr ? kNone : extras->drawn;
     }
-    bool is_last_stage() const { return !next.has_value(); }
+    bool is_last_stage() const { return last_stage; }
     // Says whether its tokens come back to this worker as its next rows.
     bool is_only_stage() const { return is_last_stage() && layers.begin == 0; }
     // Says whether the rows are one that extends the text, with the draft after it, and not a piece
@@ -197,19 +202,47 @@ struct Sequence {
     bool is_ready() const { return !pending.empty() && !in_batch && !swapped; }
     bool is_new() const { return computed == first_row && forked_from < 0; }
     // Asks for what every row touches, before it is needed.
-    void prefetch() const { base::prefetch<256>(this); }
+    void prefetch() const { base::prefetch<192>(this); }
 };
 
 // SequenceTable has a worker's sequences in order of their keys; they stay where they are while
-// they live. It is sorted because a worker has a few hundred, looked up for every row that arrives.
+// they live. For every row that arrives one is looked up: where it is the only one of its request,
+// as nearly all are, in one look.
 class SequenceTable {
   public:
-    using Entry = std::pair<SequenceKey, std::unique_ptr<Sequence>>;
+    using Entry = std::pair<SequenceKey, Sequence*>;
+    SequenceTable() = default;
+    SequenceTable(const SequenceTable&) = delete;
+    SequenceTable& operator=(const SequenceTable&) = delete;
+    ~SequenceTable();
+
+    // Finds the sequences of many keys, null for each that is not here, in less time than one by
+    // one.
+    template <typename Inputs>
+    void find_all(const Inputs& inputs, std::vector<Sequence*>& found) const {
+        for (const auto& input : inputs) only_.prefetch(input.key.request.value);
+        found.clear();
+        for (const auto& input : inputs) {
+            Sequence* const* only = only_.find(input.key.request.value);
+            found.push_back(only == nullptr ? nullptr : *only);
+            if (only != nullptr && *only != nullptr) (*only)->prefetch();
+        }
+        for (std::size_t i = 0; i < found.size(); ++i) {
+            if (found[i] == nullptr || found[i]->key != inputs[i].key)
+                found[i] = find(inputs[i].key);
+        }
+    }
     Sequence* find(const SequenceKey& key) const;             // null if there is none
     std::vector<SequenceKey> group(RequestId request) const;  // sequences of every attempt
-    Sequence& add(std::unique_ptr<Sequence> sequence);        // its key is new
-    void erase(const SequenceKey& key);                       // it is here
-    bool has(RequestId request) const;                        // says so for any attempt
+    // Makes one that is to be added or dropped.
+    template <typename... Arguments>
+    Sequence& make(Arguments&&... arguments) {
+        return memory_.make(std::forward<Arguments>(arguments)...);
+    }
+    void drop(Sequence& sequence) { memory_.drop(sequence); }
+    Sequence& add(Sequence& sequence);   // its key is new
+    void erase(const SequenceKey& key);  // it is here
+    bool has(RequestId request) const;   // says so for any attempt
     bool empty() const { return entries_.empty(); }
     std::size_t size() const { return entries_.size(); }
     // Rises whenever a sequence comes or goes: what find() returned is right until then.
@@ -218,7 +251,9 @@ class SequenceTable {
     auto end() const { return entries_.end(); }
 
   private:
+    base::Slab<Sequence> memory_;
     std::vector<Entry> entries_;
+    base::IdMap<Sequence*> only_;  // by request; null where it has several
     std::uint64_t changes_ = 0;
 };
 
@@ -326,6 +361,9 @@ struct Worker::Impl {
     ReadyList ready_prefills;
     std::vector<Sequence*> spare_found;  // memory of an earlier message
     std::int64_t n_past_prompt = 0;      // sequences past their prompt, with rows here now or not
+    std::int64_t n_ending = 0;           // sequences that go when the batch has finished
+    std::int64_t waiting_rows = 0;       // of all sequences' pending
+    bool any_stuck = false;              // since the last report one was stuck, perhaps
     std::deque<SequenceKey> tombstones;  // freed lately: late rows for them are dropped
     std::set<SequenceKey> tombstone_set;
 
@@ -490,6 +528,10 @@ struct Worker::Impl {
     void run_next_batch(std::vector<WorkerAction>& actions);
     void note_cost(const RunningBatch& batch, Duration took);
     void note_times(const RunningBatch& batch, const RunningChunk& chunk, Duration took);
+    void end_after_batch(Sequence& sequence) {  // it is in the batch
+        n_ending += sequence.ending ? 0 : 1;
+        sequence.ending = true;
+    }
     // An attempt's sequence is gone: tells its times if that was the last one.
     void tell_times(const SequenceKey& gone, std::vector<WorkerAction>& actions);
     void report(std::vector<WorkerAction>& actions);

@@ -8,7 +8,9 @@
 namespace helix::sim {
 
 ModelledNetwork::ModelledNetwork(const spec::ClusterSpec& cluster)
-    : n_vertices_(cluster.nodes.size() + 1), pairs_(n_vertices_ * n_vertices_) {
+    : n_vertices_(cluster.nodes.size() + 1),
+      pairs_(n_vertices_ * n_vertices_),
+      used_(cluster.nodes.size()) {
     const auto server = [](double bytes_per_s) {
         return Server{bytes_per_s > 0 ? 1 / bytes_per_s : 0, {}};
     };
@@ -36,9 +38,19 @@ ModelledNetwork::ModelledNetwork(const spec::ClusterSpec& cluster)
     }
 }
 
+ModelledNetwork::Pair& ModelledNetwork::used_pair(std::int32_t from, std::int32_t to) {
+    if (from == spec::kCoordinator) return pairs_[index(from, to)];
+    std::vector<Used>& used = used_[static_cast<std::size_t>(from)];
+    for (Used& one : used) {
+        if (one.to == to) return one.pair;
+    }
+    if (used.size() == kFewUsed) return pairs_[index(from, to)];
+    return used.emplace_back(Used{to, pairs_[index(from, to)]}).pair;
+}
+
 Passage ModelledNetwork::send(std::int32_t from, std::int32_t to, double bytes,
                               base::TimePoint now) {
-    Pair& route = pairs_[index(from, to)];
+    Pair& route = used_pair(from, to);
     if (route.trunk == kNoLink) return {now, now, now, now};
     Passage passage{now, now, now, now};
     const auto pass = [&](Server& server) {

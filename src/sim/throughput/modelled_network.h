@@ -40,13 +40,25 @@ class ModelledNetwork {
         base::Duration latency;
         std::int32_t trunk = kNoLink;  // index into trunks_
     };
+    // A link that has carried something, of a node that has few of them.
+    struct Used {
+        std::int32_t to = 0;
+        Pair pair;
+    };
+    static constexpr std::size_t kFewUsed = 8;
     static std::size_t vertex(std::int32_t node) { return static_cast<std::size_t>(node + 1); }
     std::size_t index(std::int32_t from, std::int32_t to) const {
         return vertex(from) * n_vertices_ + vertex(to);
     }
 
+    Pair& used_pair(std::int32_t from, std::int32_t to);
+
     std::size_t n_vertices_;
     std::vector<Pair> pairs_;  // of a link all lies together: a large cluster has a million
+    // By node: the first few of its links that were used, which then are these and not those in
+    // pairs_. A large cluster's nodes use a few of a thousand, and these few fit a processor's
+    // cache.
+    std::vector<std::vector<Used>> used_;
     std::vector<Server> trunks_;
     std::vector<Server> nic_out_;  // by vertex
     std::vector<Server> nic_in_;
