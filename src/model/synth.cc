@@ -82,6 +82,8 @@ std::uint32_t file_type(TensorType quant) {
             return 31;
         case TensorType::mxfp4:
             return 38;
+        case TensorType::nvfp4:
+            return 39;
         case TensorType::bf16:
             return 32;
     }
@@ -226,6 +228,28 @@ class SynthTensors {
     std::int32_t layer_ = 0;
     std::vector<SynthTensor> tensors_;
 };
+
+bool is_router(const SynthTensor& tensor) {
+    return tensor.name.ends_with("ffn_gate_inp.weight");
+}
+
+// Where matrices of the type have factors, so do these: their elements are brought to a size that
+// the format has numbers for. An embedding has none, since it is looked up.
+std::vector<SynthTensor> with_factors(TensorType quant, std::vector<SynthTensor> tensors) {
+    constexpr float kDeviation = 32;
+    std::vector<SynthTensor> all;
+    for (SynthTensor& tensor : tensors) {
+        const std::string factor = factor_tensor(quant, tensor.name);
+        const bool has_factor = !factor.empty() && tensor.shape.size() > 1 && !is_router(tensor) &&
+                                tensor.name != "token_embd.weight";
+        const float mean = tensor.deviation / kDeviation;
+        if (has_factor) tensor.deviation = kDeviation;
+        const std::int64_t count = tensor.shape.size() > 2 ? tensor.shape[2] : 1;
+        all.push_back(std::move(tensor));
+        if (has_factor) all.push_back({factor, {count}, mean, 0.2F * mean});
+    }
+    return all;
+}
 
 void set_scales(GgufBuilder& builder, const SynthShape& shape) {
     const DecoderTraits& traits = traits_of(shape);
@@ -575,16 +599,15 @@ const std::vector<SynthShape>& synth_likes() {
 base::Status synth_model(const SynthShape& shape, TensorType quant, const SynthOptions& options,
                          const SynthProgress& progress) {
     TRY_VOID(check_shape(shape, quant));
-    const std::vector<SynthTensor> tensors = SynthTensors(shape).list();
+    const std::vector<SynthTensor> tensors = with_factors(quant, SynthTensors(shape).list());
     GgufBuilder builder;
     set_metadata(builder, shape, quant, options.seed);
     std::uint64_t total = 0;
     for (const SynthTensor& tensor : tensors) {
         // A router is not quantised, as converters leave it too, so that its choice does not depend
         // on rounding.
-        const bool router = tensor.name.ends_with("ffn_gate_inp.weight");
         const bool floats = tensor.shape.size() == 1 || tensor.name.ends_with(".bias");
-        const TensorType type = floats || router ? TensorType::f32 : quant;
+        const TensorType type = floats || is_router(tensor) ? TensorType::f32 : quant;
         builder.add_tensor(tensor.name, type, tensor.shape);
         total += builder.tensors().back().bytes;
     }

@@ -8,6 +8,7 @@
 #include "model/quant/iq4_nl.h"
 #include "model/quant/iq4_xs.h"
 #include "model/quant/mxfp4.h"
+#include "model/quant/nvfp4.h"
 #include "model/quant/plain.h"
 #include "model/quant/q2_k.h"
 #include "model/quant/q3_k.h"
@@ -30,6 +31,7 @@ constexpr const quant::Format* kFormats[] = {
     &quant::kQ4K,   &quant::kQ5K,    &quant::kQ6K,  &quant::kIq4Nl,  &quant::kIq4Xs,
     &quant::kMxfp4, &quant::kIq3Xxs, &quant::kIq3S, &quant::kIq2Xxs, &quant::kIq2Xs,
     &quant::kIq2S,  &quant::kIq1S,   &quant::kIq1M, &quant::kTq1_0,  &quant::kTq2_0,
+    &quant::kNvfp4,
 };
 
 const quant::Format* find_format(TensorType type) {
@@ -72,6 +74,12 @@ std::string tensor_type_names() {
 
 const char* ggml_type_name(std::uint32_t number) {
     return number < std::size(kGgmlNames) ? kGgmlNames[number] : nullptr;
+}
+
+std::string factor_tensor(TensorType type, std::string_view name) {
+    constexpr std::string_view kEnding = ".weight";
+    if (type != TensorType::nvfp4 || !name.ends_with(kEnding)) return "";
+    return std::string(name.substr(0, name.size() - kEnding.size())) + ".scale";
 }
 
 quant::Decode quant::find_decoder(TensorType type) {

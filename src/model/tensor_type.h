@@ -35,6 +35,7 @@ enum class TensorType : std::uint32_t {
     tq1_0 = 34,
     tq2_0 = 35,
     mxfp4 = 39,
+    nvfp4 = 40,
 };
 
 struct TensorTypeInfo {
@@ -51,6 +52,12 @@ const TensorType* tensor_type_by_name(std::string_view name);
 std::string tensor_type_names();
 // The name that ggml gives a type number, even of types we do not read; nullptr when it has none.
 const char* ggml_type_name(std::uint32_t number);
+
+// Where a file has what a matrix' products are multiplied by, beside what its elements are:
+// "a.scale" for the NVFP4 matrix "a.weight", floats, one for each matrix of the tensor. It need not
+// be there.
+// "" for other types and names.
+std::string factor_tensor(TensorType type, std::string_view name);
 
 // Reference conversions of whole blocks, exact as the formats define them. bytes holds a whole
 // number of blocks; out has block_size floats for each.

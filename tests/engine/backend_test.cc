@@ -24,7 +24,7 @@ model::SynthShape shape_for(TensorType type, bool tied) {
     model::SynthShape shape;
     shape.name = "test";
     shape.n_layers = kLayers;
-    const bool k_quant = model::tensor_type_info(type)->block_size == 256;
+    const bool k_quant = model::tensor_type_info(type)->block_size > 32;
     shape.hidden = k_quant ? 256 : 96;
     shape.n_heads = k_quant ? 8 : 6;
     shape.n_kv_heads = 2;

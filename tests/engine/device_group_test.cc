@@ -98,7 +98,7 @@ constexpr Case kCases[] = {
     {"two_cpus_gemma2", 2, TensorType::q8_0, ops::KvType::f16, false, as_gemma2},
     {"two_cpus_olmo2", 2, TensorType::q8_0, ops::KvType::f16, false, as_olmo2},
     {"two_cpus_cohere2", 2, TensorType::q8_0, ops::KvType::f16, false, as_cohere2},
-    {"two_cpus_glm4moe", 2, TensorType::q8_0, ops::KvType::f16, false, as_glm4moe},
+    {"two_cpus_glm4moe", 2, TensorType::nvfp4, ops::KvType::f16, false, as_glm4moe},
     {"two_cpus_gpt_oss", 2, TensorType::mxfp4, ops::KvType::f16, false, as_gpt_oss},
     {"two_vulkan_gemma2", 2, TensorType::q8_0, ops::KvType::f16, true, as_gemma2},
     {"one_vulkan", 1, TensorType::q8_0, ops::KvType::f16, true, leave},

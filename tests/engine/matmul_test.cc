@@ -1,5 +1,6 @@
 #include "engine/cpu/matmul_cpu.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -215,9 +216,37 @@ void set_scales_to_one(TensorType type, std::vector<std::byte>& bytes) {
             }
             continue;
         }
+        if (type == TensorType::nvfp4) {
+            std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(b), 4, std::byte{0x38});
+            continue;
+        }
         for (std::size_t i = 0; i < (has_min ? 4U : 2U); i += 2) {  // 0x3c00: a half 1.0
             bytes[b + at + i] = std::byte{0x00};
             bytes[b + at + i + 1] = std::byte{0x3c};
+        }
+    }
+}
+
+// Before that is added to what is there, and rounded of itself.
+TEST(MatmulFactors, MultiplyWhatIsSummed) {
+    base::Random random(17);
+    ThreadPool pool(2);
+    for (const TensorType type : {TensorType::f32, TensorType::q8_0, TensorType::nvfp4}) {
+        const Shape shape{20, 320, 19};
+        const StoredMatrix w = random_matrix(random, type, 20, 320);
+        const auto x = random_floats(random, 19 * 320);
+        const ops::PackedMatrix matrix = packed(type, shape, w, pool);
+        for (const ops::Isa isa : machine_isas()) {
+            const auto sums = product(isa, pool, matrix, x.data(), shape.rows);
+            std::vector<float> y(sums.size(), 3.0F);
+            ops::MatmulRows input;
+            input.set(x.data(), shape.rows, shape.cols);
+            const ops::MatmulJob job[] = {{&matrix, {y.data(), shape.outputs, true, 0.37F}}};
+            ops::matmul(ops::kernels(isa), pool, input, job);
+            for (std::size_t i = 0; i < y.size(); ++i) {
+                const float multiplied = 0.37F * sums[i];
+                ASSERT_EQ(y[i], 3.0F + multiplied) << to_string(isa) << ", output " << i;
+            }
         }
     }
 }

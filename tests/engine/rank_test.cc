@@ -106,6 +106,21 @@ TEST_F(Rank, RowsOfAnOutputHeadAreTakenFromWhateverTypeItHas) {
     }
 }
 
+TEST(RankRows, HaveTheFactorOfTheirMatrix) {
+    model::SynthShape shape = shape_of(kReranker);
+    shape.hidden = 128;
+    shape.ffn = 192;
+    const SynthFile file(shape, model::TensorType::nvfp4);
+    auto weights = model::LocalWeights::open(file.path());
+    auto config = model::read_model_config(**weights);
+    ReferenceModel reference(**weights, *config);
+    EXPECT_EQ(reference.row_of("cls.output.scale", 0).size(), 1U);
+    const auto rows = load_rank_rows(**weights, {"cls.output.weight", {1}}, 128);
+    ASSERT_TRUE(rows.ok()) << rows.error().message;
+    const auto row = reference.row_of("cls.output.weight", 1);
+    for (std::size_t d = 0; d < row.size(); ++d) EXPECT_EQ(static_cast<double>((*rows)[d]), row[d]);
+}
+
 TEST(RankScore, IsWholeWhereOneAnswerIsCertainAndAnErrorWhereANumberIsBroken) {
     const std::vector<float> rows = {1, 0, 0, 1};
     EXPECT_EQ(*rank_score(rows, std::vector<double>{2, 2}), 0.5F);

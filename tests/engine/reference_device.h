@@ -153,6 +153,9 @@ class ReferenceDevice final : public Device {
         auto matrix = std::make_unique<ReferenceMatrix>(shape);
         matrix->values.resize(base::size_of(shape.count * shape.rows * shape.cols));
         model::dequantize_row(shape.type, data, matrix->values.data());
+        const std::int64_t each = shape.rows * shape.cols;
+        for (std::int64_t i = 0; i < shape.count * each; ++i)
+            matrix->values[base::at(i)] *= shape.factor(i / each);
         return std::unique_ptr<Matrix>(std::move(matrix));
     }
     std::int64_t matrix_bytes(const MatrixShape& shape) const override {

@@ -113,7 +113,15 @@ class ReferenceModel {
         auto bytes = source_.tensor(name);
         CHECK(bytes.ok());
         model::dequantize_row(info->type, *bytes, m.values.data());
+        const std::string factors = model::factor_tensor(info->type, name);
+        if (has(factors)) multiply(m, matrix(factors).values);
         return cache_.emplace(name, std::move(m)).first->second;
+    }
+
+    // By a factor for each of the matrices in a tensor.
+    static void multiply(Matrix& m, const std::vector<float>& factors) {
+        const std::size_t each = m.values.size() / factors.size();
+        for (std::size_t i = 0; i < m.values.size(); ++i) m.values[i] *= factors[i / each];
     }
 
     Row matrix_row(const std::string& name, std::int32_t row) {

@@ -455,12 +455,35 @@ TEST(ModelConfig, WrongTensorsAreNamed) {
              m.tensors["blk.2.attn_q.weight"] = {TensorType::f32, {32, 32}};
          },
          "m.gguf: tensor blk.2.attn_q.weight: not part of a llama model of 2 layers"},
+        {[](Llama& m) {
+             m.tensors["blk.0.ffn_down.scale"] = {TensorType::f32, {1}};
+         },
+         "m.gguf: tensor blk.0.ffn_down.scale: not part of a llama model of 2 layers"},
+        {[](Llama& m) {
+             m.tensors["blk.0.ffn_down.weight"].type = TensorType::nvfp4;
+             m.tensors["blk.0.ffn_down.scale"] = {TensorType::f32, {2}};
+         },
+         "m.gguf: tensor blk.0.ffn_down.scale: shape [2], expected [1]"},
+        {[](Llama& m) {
+             m.tensors["blk.0.ffn_down.weight"].type = TensorType::nvfp4;
+             m.tensors["blk.0.ffn_down.scale"] = {TensorType::f16, {1}};
+         },
+         "m.gguf: tensor blk.0.ffn_down.scale: type f16, expected f32"},
     };
     for (const Edit& test : edits) {
         Llama llama;
         test.edit(llama);
         EXPECT_EQ(llama.error(), test.error);
     }
+}
+
+TEST(ModelConfig, Nvfp4MatricesMayHaveFactors) {
+    Llama llama;
+    llama.tensors["blk.0.ffn_down.weight"].type = TensorType::nvfp4;
+    EXPECT_EQ(llama.error(), "no error");
+    llama.tensors["blk.0.ffn_down.scale"] = {TensorType::f32, {1}};
+    llama.tensors["blk.0.ffn_down.input_scale"] = {TensorType::f32, {1}};
+    EXPECT_EQ(llama.error(), "no error");
 }
 
 TEST(ModelConfig, LayerOfATensorIsInItsName) {

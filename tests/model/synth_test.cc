@@ -51,7 +51,7 @@ std::vector<float> floats_of(const GgufFile& file, std::string_view name) {
 TEST_F(Synth, EveryFormatGivesAModelThatCanBeRun) {
     for (const char* quant :
          {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q3_k", "q4_k", "q5_k",
-          "q6_k", "iq4_nl", "mxfp4", "q2_k", "iq4_xs", "iq3_s"}) {
+          "q6_k", "iq4_nl", "mxfp4", "q2_k", "iq4_xs", "iq3_s", "nvfp4"}) {
         const std::string path = make("small", quant, 1);
         const auto file = GgufFile::open(path);
         ASSERT_TRUE(file.ok()) << file.error().message;
@@ -62,6 +62,8 @@ TEST_F(Synth, EveryFormatGivesAModelThatCanBeRun) {
         EXPECT_STREQ(tensor_type_info((*file)->find_tensor("blk.3.ffn_down.weight")->type)->name,
                      quant);
         EXPECT_EQ((*file)->find_tensor("blk.0.attn_norm.weight")->type, TensorType::f32);
+        EXPECT_EQ((*file)->find_tensor("blk.0.attn_q.scale") != nullptr,
+                  std::string_view(quant) == "nvfp4");
     }
 }
 

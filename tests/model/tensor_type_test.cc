@@ -22,7 +22,7 @@ constexpr TensorType kAll[] = {
     TensorType::iq4_nl,  TensorType::mxfp4, TensorType::q2_k,    TensorType::iq4_xs,
     TensorType::iq3_xxs, TensorType::iq3_s, TensorType::iq2_xxs, TensorType::iq2_xs,
     TensorType::iq2_s,   TensorType::iq1_s, TensorType::iq1_m,   TensorType::tq1_0,
-    TensorType::tq2_0};
+    TensorType::tq2_0,   TensorType::nvfp4};
 
 std::vector<float> dequantize(TensorType type, const std::vector<std::uint8_t>& bytes) {
     const TensorTypeInfo& info = *tensor_type_info(type);
@@ -324,7 +324,8 @@ TEST(Quant, RandomBlocksHaveTheValuesThatGgmlGivesThem) {
                            {TensorType::iq1_s, {1}, 0x54a9dcbee052bac5},
                            {TensorType::iq1_m, {55}, 0x2bcbd3eeb0ca7965},
                            {TensorType::tq1_0, {53}, 0xc7dbce8c99662325},
-                           {TensorType::tq2_0, {65}, 0x5d7b6c3c1c538325}};
+                           {TensorType::tq2_0, {65}, 0x5d7b6c3c1c538325},
+                           {TensorType::nvfp4, {}, 0x843bb4e6f1422325}};
     for (const Known& one : known) {
         const auto block_bytes = static_cast<std::size_t>(tensor_type_info(one.type)->block_bytes);
         std::vector<std::uint8_t> bytes(1024 * block_bytes);
@@ -356,11 +357,19 @@ TEST(Quant, RoundTripErrorIsThatOfTheBitsKept) {
         {TensorType::iq4_xs, 0.11}, {TensorType::iq3_s, 0.22}, {TensorType::iq3_xxs, 0.3},
         {TensorType::iq2_xxs, 0.4}, {TensorType::iq2_xs, 0.4}, {TensorType::iq2_s, 0.4},
         {TensorType::iq1_s, 0.7},   {TensorType::iq1_m, 0.65}, {TensorType::tq1_0, 0.85},
-        {TensorType::tq2_0, 0.85}};
+        {TensorType::tq2_0, 0.85},  {TensorType::nvfp4, 0.12}};
     for (const auto& [type, limit] : limits) {
         EXPECT_LE(relative_error(values, round_trip(type, values)), limit)
             << tensor_type_info(type)->name;
     }
+}
+
+TEST(Quant, FactorsAreOfMatricesOfOneType) {
+    EXPECT_EQ(factor_tensor(TensorType::nvfp4, "blk.3.ffn_up_exps.weight"),
+              "blk.3.ffn_up_exps.scale");
+    EXPECT_EQ(factor_tensor(TensorType::nvfp4, "output.weight"), "output.scale");
+    EXPECT_EQ(factor_tensor(TensorType::nvfp4, "blk.3.ffn_up.bias"), "");
+    EXPECT_EQ(factor_tensor(TensorType::mxfp4, "output.weight"), "");
 }
 
 TEST(Quant, ZeroRowsStayZeroAndConstantRowsStayClose) {

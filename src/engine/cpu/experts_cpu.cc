@@ -137,8 +137,10 @@ void CpuDevice::expert_matmul(const ops::ExpertMatmul& op) {
         for (const ops::Projection& to : op.to) {
             const auto& matrix = static_cast<const CpuMatrix&>(to.matrix);
             const std::int64_t width = matrix.shape().rows;
-            jobs_.push_back({&matrix.packed(static_cast<std::int64_t>(e)),
-                             {data_of(to.y) + first * width, width, to.accumulate},
+            const auto expert = static_cast<std::int64_t>(e);
+            jobs_.push_back({&matrix.packed(expert),
+                             {data_of(to.y) + first * width, width, to.accumulate,
+                              matrix.shape().factor(expert)},
                              first,
                              count});
         }

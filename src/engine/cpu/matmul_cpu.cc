@@ -136,7 +136,9 @@ void CpuDevice::matmul(const ops::Matmul& op) {
     jobs_.clear();
     for (const ops::Projection& to : op.to) {
         const auto& matrix = static_cast<const CpuMatrix&>(to.matrix);
-        jobs_.push_back({&matrix.packed(), {data_of(to.y), matrix.shape().rows, to.accumulate}});
+        const MatrixShape& shape = matrix.shape();
+        jobs_.push_back(
+            {&matrix.packed(), {data_of(to.y), shape.rows, to.accumulate, shape.factor(0)}});
     }
     matmul_rows_.set(data_of(op.x), op.rows, op.to[0].matrix.shape().cols);
     ops::matmul(kernels_, pool_, matmul_rows_, jobs_);

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
+#include "base/index.h"
 #include "base/result.h"
 #include "core/protocol/batch_plan.h"
 #include "engine/ops/memory.h"
@@ -32,6 +34,9 @@ struct MatrixShape {
     std::int64_t count = 1;
     std::int64_t rows = 0;  // outputs
     std::int64_t cols = 0;  // inputs
+    // [count]: what the products of each are multiplied by, once they are whole. Empty: by nothing.
+    std::vector<float> factors = {};
+    float factor(std::int64_t i) const { return factors.empty() ? 1.0F : factors[base::at(i)]; }
 };
 
 // Weight matrices, in the form that the device multiplies by.

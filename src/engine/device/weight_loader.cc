@@ -12,6 +12,31 @@
 #include "base/index.h"
 
 namespace helix::engine {
+namespace {
+
+base::Result<std::vector<float>> read_floats(model::WeightSource& source,
+                                             const model::TensorInfo& info, std::int64_t size) {
+    TRY(const std::span<const std::byte> data, source.tensor(info.name));
+    std::vector<float> values(base::size_of(size));
+    if (info.type != model::TensorType::f32 || data.size() != values.size() * sizeof(float)) {
+        return base::invalid(fmt::format("tensor {}: {} floats expected, {} bytes of type {} found",
+                                         info.name, size, data.size(),
+                                         static_cast<unsigned>(info.type)));
+    }
+    std::memcpy(values.data(), data.data(), data.size());
+    source.release(info.name);
+    return values;
+}
+
+}  // namespace
+
+base::Result<std::vector<float>> read_factors(model::WeightSource& source,
+                                              const model::TensorInfo& matrices) {
+    const std::string name = model::factor_tensor(matrices.type, matrices.name);
+    const model::TensorInfo* info = source.file().find_tensor(name);
+    if (info == nullptr) return std::vector<float>();
+    return read_floats(source, *info, matrices.shape.size() > 2 ? matrices.shape[2] : 1);
+}
 
 base::Result<const model::TensorInfo*> WeightLoader::find(std::string_view name) const {
     const model::TensorInfo* info = source_.file().find_tensor(name);
@@ -42,7 +67,8 @@ base::Result<std::int64_t> WeightLoader::split_bytes(std::string_view name,
 }
 
 base::Result<std::unique_ptr<Matrix>> WeightLoader::make(const model::TensorInfo& info,
-                                                         const MatrixShape& shape) {
+                                                         MatrixShape shape) {
+    TRY(shape.factors, read_factors(source_, info));
     TRY(const std::span<const std::byte> data, source_.tensor(info.name));
     auto made = device_.make_matrix(shape, data);
     source_.release(info.name);
@@ -61,13 +87,14 @@ base::Result<std::vector<std::unique_ptr<Matrix>>> WeightLoader::split_matrix(
         return base::invalid(fmt::format("tensor {}: shape {} x {} expected, {} x {} found", name,
                                          all, cols, info->rows(), info->row_length()));
     }
+    TRY(const std::vector<float> factors, read_factors(source_, *info));
     TRY(std::span<const std::byte> data, source_.tensor(name));
     const std::int64_t row_bytes = std::ssize(data) / all;
     std::vector<std::unique_ptr<Matrix>> parts;
     base::Status status = base::Ok{};
     for (const std::int64_t n : rows) {
         const std::size_t bytes = base::size_of(n * row_bytes);
-        auto made = device_.make_matrix({info->type, 1, n, cols}, data.first(bytes));
+        auto made = device_.make_matrix({info->type, 1, n, cols, factors}, data.first(bytes));
         data = data.subspan(bytes);
         if (made.ok()) {
             parts.push_back(std::move(*made));
@@ -105,15 +132,7 @@ base::Result<std::unique_ptr<Matrix>> WeightLoader::matrices(std::string_view na
 base::Result<std::unique_ptr<Buffer>> WeightLoader::vector(std::string_view name,
                                                            std::int64_t size) {
     TRY(const model::TensorInfo* info, find(name));
-    TRY(const std::span<const std::byte> data, source_.tensor(name));
-    std::vector<float> values(static_cast<std::size_t>(size));
-    if (info->type != model::TensorType::f32 || data.size() != values.size() * sizeof(float)) {
-        return base::invalid(fmt::format("tensor {}: {} floats expected, {} bytes of type {} found",
-                                         name, size, data.size(),
-                                         static_cast<unsigned>(info->type)));
-    }
-    std::memcpy(values.data(), data.data(), data.size());
-    source_.release(name);
+    TRY(const std::vector<float> values, read_floats(source_, *info, size));
     TRY(auto buffer, device_.make_buffer(size));
     TRY_VOID(device_.write(*buffer, 0, values));
     return buffer;

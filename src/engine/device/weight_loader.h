@@ -12,7 +12,13 @@
 
 namespace helix::engine {
 
-// Brings tensors of a weight source to a device. Errors name the tensor.
+// What the products of a tensor's matrices are multiplied by, one for each of them
+// (model::factor_tensor); empty: nothing. Errors name the tensor.
+base::Result<std::vector<float>> read_factors(model::WeightSource& source,
+                                              const model::TensorInfo& matrices);
+
+// Brings tensors of a weight source to a device, matrices with their factors. Errors name the
+// tensor.
 class WeightLoader {
   public:
     WeightLoader(model::WeightSource& source, Device& device) : source_(source), device_(device) {}
@@ -39,8 +45,7 @@ class WeightLoader {
 
   private:
     base::Result<const model::TensorInfo*> find(std::string_view name) const;
-    base::Result<std::unique_ptr<Matrix>> make(const model::TensorInfo& info,
-                                               const MatrixShape& shape);
+    base::Result<std::unique_ptr<Matrix>> make(const model::TensorInfo& info, MatrixShape shape);
 
     model::WeightSource& source_;
     Device& device_;

@@ -70,4 +70,8 @@ const Format& iq1_m_format() {
     return of_codes<TensorType::iq1_m>();
 }
 
+const Format& nvfp4_format() {
+    return of_codes<TensorType::nvfp4>();
+}
+
 }  // namespace helix::engine::ops

@@ -47,5 +47,6 @@ const Format& tq1_0_format();
 const Format& tq2_0_format();
 const Format& iq1_s_format();
 const Format& iq1_m_format();
+const Format& nvfp4_format();
 
 }  // namespace helix::engine::ops

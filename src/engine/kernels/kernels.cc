@@ -87,6 +87,7 @@ MatmulKernel Kernels::matmul(model::TensorType type) const {
         case model::TensorType::iq2_xs:
         case model::TensorType::iq2_s:
         case model::TensorType::iq1_m:
+        case model::TensorType::nvfp4:
             return matmul_half_codes;
         case model::TensorType::iq3_xxs:
         case model::TensorType::iq3_s:

@@ -40,6 +40,7 @@ struct MatmulOutput {
     float* data = nullptr;    // [rows, stride]; column i is the matrix' row i
     std::int64_t stride = 0;  // floats
     bool accumulate = false;  // add to what is there
+    float factor = 1;         // of the products, before they are added
 };
 
 // Panels [begin, end) of the matrix times every row of the input.

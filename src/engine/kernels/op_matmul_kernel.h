@@ -8,6 +8,7 @@
 
 HELIX_INLINE void store_result(Floats result, std::int64_t row, std::int64_t first,
                                std::int64_t n_rows, const MatmulOutput& output) {
+    result = mul(result, set1(output.factor));
     float* at = output.data + row * output.stride + first;
     const std::int64_t left = n_rows - first;
     if (left >= 16) {

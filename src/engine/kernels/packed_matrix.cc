@@ -108,6 +108,8 @@ const Format* find_format(model::TensorType type) {
             return &iq1_s_format();
         case model::TensorType::iq1_m:
             return &iq1_m_format();
+        case model::TensorType::nvfp4:
+            return &nvfp4_format();
     }
     return nullptr;
 }

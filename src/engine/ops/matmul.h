@@ -14,8 +14,9 @@ struct Projection {
     bool accumulate = false;  // adds to what is in y
 };
 
-// y = x times the matrix, transposed, for each projection. A row's result depends on the row and
-// the matrix only, bit for bit: not on the other rows and not on how the work is divided.
+// y = x times the matrix, transposed, for each projection, times the matrix' factor. A row's result
+// depends on the row and the matrix only, bit for bit: not on the other rows and not on how the
+// work is divided.
 struct Matmul {
     const Buffer& x;  // [rows, width of x]
     std::int64_t rows = 0;

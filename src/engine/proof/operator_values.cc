@@ -79,6 +79,14 @@ class NextProduct {
     std::unique_ptr<Buffer> y_;
 };
 
+// Of matrices whose type may have factors.
+std::vector<float> made_factors(model::TensorType type, std::int64_t count) {
+    std::vector<float> factors;
+    for (std::int64_t i = 0; i < count && !model::factor_tensor(type, ".weight").empty(); ++i)
+        factors.push_back(0.37F / static_cast<float>(i + 1));
+    return factors;
+}
+
 }  // namespace
 
 Values matmul_values(Device& device, const MatmulCase& c, std::uint64_t seed) {
@@ -88,7 +96,8 @@ Values matmul_values(Device& device, const MatmulCase& c, std::uint64_t seed) {
     std::vector<float> x = random_floats(random, size_of(c.rows * cols), 3);
     if (c.hostile) make_hostile(x, cols);
     const std::vector<float> y = random_floats(random, size_of(c.rows * c.outputs), 2);
-    TRY(const auto matrix, device.make_matrix({c.type, 1, c.outputs, cols}, w.bytes));
+    TRY(const auto matrix,
+        device.make_matrix({c.type, 1, c.outputs, cols, made_factors(c.type, 1)}, w.bytes));
     TRY(const auto from, filled_buffer(device, x));
     TRY(const auto to, poisoned_buffer(device, std::ssize(y)));
     TRY(const auto added, filled_buffer(device, y));
@@ -114,7 +123,9 @@ Values experts_values(Device& device, const ExpertsCase& c, std::uint64_t seed) 
     TRY(const auto from, filled_buffer(device, x));
     TRY(const auto gathered, poisoned_buffer(device, visits * cols));
     device.gather_visits({*routing, *from, *gathered, cols});
-    TRY(const auto matrix, device.make_matrix({c.type, c.n_experts, c.outputs, cols}, w.bytes));
+    TRY(const auto matrix,
+        device.make_matrix(
+            {c.type, c.n_experts, c.outputs, cols, made_factors(c.type, c.n_experts)}, w.bytes));
     TRY(const auto products, poisoned_buffer(device, visits * c.outputs));
     const ops::Projection one[] = {{*matrix, *products, false}};
     device.expert_matmul({*routing, *gathered, one});

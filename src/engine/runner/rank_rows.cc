@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/index.h"
+#include "engine/device/weight_loader.h"
 
 namespace helix::engine {
 
@@ -17,6 +18,7 @@ base::Result<std::vector<float>> load_rank_rows(model::WeightSource& weights,
     if (info == nullptr || info->row_length() != hidden) {
         return base::invalid(fmt::format("tensor {}: rows of {} expected", head.tensor, hidden));
     }
+    TRY(const std::vector<float> factors, read_factors(weights, *info));
     TRY(const std::span<const std::byte> bytes, weights.tensor(head.tensor));
     const std::size_t row_bytes = bytes.size() / size_of(info->rows());
     std::vector<float> rows(head.rows.size() * size_of(hidden));
@@ -30,6 +32,7 @@ base::Result<std::vector<float>> load_rank_rows(model::WeightSource& weights,
                               bytes.subspan(size_of(head.rows[i]) * row_bytes, row_bytes),
                               rows.data() + i * size_of(hidden));
     }
+    for (float& weight : rows) weight *= factors.empty() ? 1.0F : factors[0];
     return rows;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -108,6 +109,7 @@ PanelLayout layout_of(TensorType type) {
         case TensorType::tq2_0:
         case TensorType::iq1_s:
         case TensorType::iq1_m:
+        case TensorType::nvfp4:
         case TensorType::iq3_xxs:
         case TensorType::iq3_s:
         case TensorType::iq2_xxs:
@@ -159,7 +161,28 @@ void place_plane(const PanelLayout& layout, const PanelPlane& plane, const std::
     }
 }
 
+// That shaders multiply by; those that the matrices have not are one.
+std::int64_t n_factors(const MatrixShape& shape) {
+    return shape.type == TensorType::nvfp4 ? shape.count : 0;
+}
+
+std::int64_t rest_bytes(const MatrixShape& shape) {
+    return static_cast<std::int64_t>(model::quant::find_grid(shape.type).size_bytes()) +
+           4 * n_factors(shape);
+}
+
 }  // namespace
+
+std::vector<std::byte> rest_of_matrices(const MatrixShape& shape) {
+    const auto grid = std::as_bytes(model::quant::find_grid(shape.type));
+    std::vector<std::byte> rest(grid.begin(), grid.end());
+    for (std::int64_t i = 0; i < n_factors(shape); ++i) {
+        const auto factor = std::bit_cast<std::array<std::byte, 4>>(shape.factor(i));
+        rest.insert(rest.end(), factor.begin(), factor.end());
+    }
+    CHECK(std::ssize(rest) == rest_bytes(shape));
+    return rest;
+}
 
 base::Result<DevicePanels> DevicePanels::create(const MatrixShape& shape) {
     const ops::Format* format = ops::find_format(shape.type);
@@ -173,6 +196,7 @@ base::Result<DevicePanels> DevicePanels::create(const MatrixShape& shape) {
             fmt::format("{} matrices of {} rows of {} columns cannot be {}: rows are blocks of {}",
                         shape.count, shape.rows, shape.cols, format->name, format->block_cols));
     }
+    CHECK(shape.factors.empty() || std::ssize(shape.factors) == n_factors(shape));
     DevicePanels panels;
     panels.type_ = shape.type;
     panels.count_ = shape.count;
@@ -186,8 +210,7 @@ base::Result<DevicePanels> DevicePanels::create(const MatrixShape& shape) {
     }
     for (const PanelPlane& plane : layout_of(shape.type).planes)
         panels.panel_bytes_ += plane.bytes(shape.cols / kBlockColumns);
-    panels.grid_bytes_ =
-        static_cast<std::int64_t>(model::quant::find_grid(shape.type).size_bytes());
+    panels.rest_bytes_ = rest_bytes(shape);
     return panels;
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "engine/device/memory.h"
@@ -15,8 +16,8 @@ namespace helix::engine {
 // the lanes of a panel read in one stream. A panel of a quantised matrix is planes: one of what
 // every block has most of, one of each kind of scales, of eight blocks together; the shaders'
 // dot_FORMAT.glsl say which. A float matrix has [16 outputs][16 bytes of columns], the last filled
-// up. The matrices of several experts follow each other, and after them comes the grid that their
-// codes number points of (model/quant/grids.h), where there is one.
+// up. The matrices of several experts follow each other, and after them comes the rest: the grid
+// that codes number points of (model/quant/grids.h), or the factors of NVFP4 matrices, as floats.
 class DevicePanels {
   public:
     // invalid: no such format, or no such size.
@@ -24,8 +25,8 @@ class DevicePanels {
 
     std::int64_t panel_bytes() const { return panel_bytes_; }
     std::int64_t panels() const { return count_ * panels_of_matrix_; }
-    std::int64_t bytes() const { return grid_offset() + grid_bytes_; }
-    std::int64_t grid_offset() const { return panels() * panel_bytes_; }
+    std::int64_t bytes() const { return rest_offset() + rest_bytes_; }
+    std::int64_t rest_offset() const { return panels() * panel_bytes_; }
     // Of the elements as GGUF stores them, all matrices.
     std::int64_t stored_bytes() const { return count_ * rows_ * row_bytes_; }
     // Panels [first, first + count) into `out`. data: stored_bytes().
@@ -41,7 +42,10 @@ class DevicePanels {
     std::int64_t row_bytes_ = 0;  // as stored
     std::int64_t panels_of_matrix_ = 0;
     std::int64_t panel_bytes_ = 0;
-    std::int64_t grid_bytes_ = 0;
+    std::int64_t rest_bytes_ = 0;
 };
+
+// What comes after the panels of such matrices.
+std::vector<std::byte> rest_of_matrices(const MatrixShape& shape);
 
 }  // namespace helix::engine

@@ -78,6 +78,8 @@ MatmulShaders matmul_shaders(model::TensorType type) {
             return {matmul_iq1_s, matmul_iq1_s_dot, matmul_iq1_s_tiled, matmul_iq1_s_tiled_dot};
         case model::TensorType::iq1_m:
             return {matmul_iq1_m, matmul_iq1_m_dot, matmul_iq1_m_tiled, matmul_iq1_m_tiled_dot};
+        case model::TensorType::nvfp4:
+            return {matmul_nvfp4, matmul_nvfp4_dot, matmul_nvfp4_tiled, matmul_nvfp4_tiled_dot};
         case model::TensorType::mxfp4:
             return {matmul_mxfp4, matmul_mxfp4_dot, matmul_mxfp4_tiled, matmul_mxfp4_tiled_dot,
                     &matmul_mxfp4_matrix};

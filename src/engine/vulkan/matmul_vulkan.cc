@@ -16,7 +16,6 @@
 #include "engine/vulkan/vulkan_device.h"
 #include "engine/vulkan/vulkan_groups.h"
 #include "engine/vulkan/vulkan_memory.h"
-#include "model/quant/codes.h"
 #include "shaders/helix_engine.h"
 
 namespace helix::engine {
@@ -42,7 +41,7 @@ static_assert(ops::kSegmentColumns == 256 && ops::kFloatSegmentColumns == 64);
 struct MatmulPush {
     VkDeviceAddress weights, input, y, first_visit;
     std::uint32_t rows, cols, outputs, panel_words, experts, accumulate;
-    VkDeviceAddress grid;
+    VkDeviceAddress rest;  // a grid or factors, where the type has them
 };
 
 // What a workgroup computes at once.
@@ -154,7 +153,7 @@ void record_projection(VulkanCommands::Operator& record, const ops::Projection& 
                           word(panels->panel_bytes() / 4),
                           word(experts),
                           to.accumulate ? 1U : 0U,
-                          matrix.address() + static_cast<VkDeviceAddress>(panels->grid_offset())};
+                          matrix.address() + static_cast<VkDeviceAddress>(panels->rest_offset())};
     const Shader* cores = context.matrix_cores() ? matrix_matmul_shader(shape.type) : nullptr;
     if (cores != nullptr && rows_of_each(x.rows, experts) > kMaxTileRows)
         return record_on_cores(record, *cores, push, shape.type, n_panels);
@@ -202,10 +201,9 @@ base::Result<std::unique_ptr<Matrix>> VulkanDevice::make_matrix(const MatrixShap
         record.upload(packed, part.slice().part(first * panels.panel_bytes(), std::ssize(packed)),
                       &threads_);
     }
-    const auto grid = std::as_bytes(model::quant::find_grid(shape.type));
-    if (!grid.empty()) {
+    if (const auto rest = rest_of_matrices(shape); !rest.empty()) {
         VulkanCommands::Operator record(*commands_);
-        record.upload(grid, part.slice().part(panels.grid_offset(), std::ssize(grid)), &threads_);
+        record.upload(rest, part.slice().part(panels.rest_offset(), std::ssize(rest)), &threads_);
     }
     return std::unique_ptr<Matrix>(std::make_unique<VulkanMatrix>(shape, std::move(part)));
 }

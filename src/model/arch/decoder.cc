@@ -299,6 +299,28 @@ struct TensorsOfLayers {
     }
 };
 
+// "a.weight" for "a.scale" and "a.input_scale", "" for other names.
+std::string matrix_of_factor(std::string_view name) {
+    for (const std::string_view ending : {".scale", ".input_scale"}) {
+        if (name.ends_with(ending))
+            return std::string(name.substr(0, name.size() - ending.size())) + ".weight";
+    }
+    return "";
+}
+
+// Whether it is an NVFP4 matrix' factor, or says how its activations may be rounded to four bits,
+// which nobody needs. Its shape is checked: one for each matrix.
+base::Result<bool> is_factor(const GgufFile& file, const TensorInfo& tensor) {
+    const std::string matrix_name = matrix_of_factor(tensor.name);
+    const TensorInfo* matrix = file.find_tensor(matrix_name);
+    if (matrix == nullptr || factor_tensor(matrix->type, matrix_name).empty() ||
+        matrix_name == "token_embd.weight")
+        return false;
+    const std::int64_t count = matrix->shape.size() > 2 ? matrix->shape[2] : 1;
+    TRY_VOID(expect_tensor(file, tensor.name, {count}));
+    return true;
+}
+
 // A tensor that would be left unused (a bias, an expert) changes what the model computes.
 base::Status refuse_other_tensors(const GgufFile& file, const ModelConfig& config,
                                   const DecoderTraits& traits, const TensorsOfLayers& known) {
@@ -311,6 +333,8 @@ base::Status refuse_other_tensors(const GgufFile& file, const ModelConfig& confi
         }
         const std::int32_t layer = layer_of_tensor(name);
         if (layer >= config.n_layers && layer < end) continue;
+        TRY(const bool known_factor, is_factor(file, tensor));
+        if (known_factor) continue;
         const std::string_view rest =
             layer < 0 ? std::string_view() : name.substr(name.find('.', 4) + 1);
         const bool is_known = layer >= 0 && layer < config.n_layers &&

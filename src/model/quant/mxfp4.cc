@@ -19,18 +19,6 @@ void dequantize(const std::byte* bytes, std::size_t blocks, float* out) {
     }
 }
 
-// The level nearest to value / unit.
-unsigned nearest_level(float value, float unit) {
-    unsigned best = 0;
-    for (unsigned i = 1; i < 16; ++i) {
-        const auto distance = [&](unsigned k) {
-            return std::fabs(value - unit * static_cast<float>(kMxfp4Levels[k]));
-        };
-        if (distance(i) < distance(best)) best = i;
-    }
-    return best;
-}
-
 // The scale is the largest magnitude's power of two, less the two that the greatest level has.
 BlockMxfp4 quantize_block(const float* values) {
     float largest = 0;
@@ -42,8 +30,8 @@ BlockMxfp4 quantize_block(const float* values) {
     }
     const float scale = std::ldexp(1.0F, block.exponent - 128);
     for (int i = 0; i < 16; ++i) {
-        block.q[i] = static_cast<std::uint8_t>(nearest_level(values[i], scale) |
-                                               (nearest_level(values[i + 16], scale) << 4));
+        block.q[i] = static_cast<std::uint8_t>(nearest_mxfp4_level(values[i], scale) |
+                                               (nearest_mxfp4_level(values[i + 16], scale) << 4));
     }
     return block;
 }
@@ -56,6 +44,17 @@ void quantize(const float* values, std::size_t blocks, std::byte* out) {
 }
 
 }  // namespace
+
+unsigned nearest_mxfp4_level(float value, float unit) {
+    unsigned best = 0;
+    for (unsigned i = 1; i < 16; ++i) {
+        const auto distance = [&](unsigned k) {
+            return std::fabs(value - unit * static_cast<float>(kMxfp4Levels[k]));
+        };
+        if (distance(i) < distance(best)) best = i;
+    }
+    return best;
+}
 
 const Format kMxfp4{TensorType::mxfp4, {"mxfp4", 32, sizeof(BlockMxfp4)}, dequantize, quantize};
 

@@ -15,6 +15,9 @@ static_assert(sizeof(BlockMxfp4) == 17);
 
 constexpr std::int8_t kMxfp4Levels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
+// The number of the level nearest to value / unit.
+unsigned nearest_mxfp4_level(float value, float unit);
+
 extern const Format kMxfp4;
 
 }  // namespace helix::model::quant

@@ -1,9 +1,8 @@
 // Planes: nibbles [blocks][16 lanes][16], each the number of a level, bfloat scales [eights][16 lanes][8].
 #include "matmul_common.glsl"
 #include "levels.glsl"
+#include "mxfp4_levels.glsl"
 #define HELIX_SCALE_ONE
-
-const int kLevels[16] = int[](0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
 
 // Of eight blocks, as it lies in memory.
 struct WeightHead {

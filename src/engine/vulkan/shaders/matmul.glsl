@@ -8,6 +8,7 @@
 // and segment. After every 16 segments the lanes of the first rows add the segments' sums to their totals, in order.
 
 #include "matmul_rows.glsl"
+#include "factors.glsl"
 
 const uint kSegmentLanes = 16;
 
@@ -44,5 +45,6 @@ void main() {
     }
     const uint row = tile.first + own;
     const uint column = gl_WorkGroupID.x * kPanelOutputs + lane;
-    if (own < kRows && row < tile.end && column < params.outputs) store_total(total, row, column);
+    if (own < kRows && row < tile.end && column < params.outputs)
+        store_total(with_factor(total, tile.expert), row, column);
 }

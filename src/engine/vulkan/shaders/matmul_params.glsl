@@ -32,4 +32,7 @@ layout(push_constant, std430) uniform Params {
 #ifdef HELIX_GRID_WORDS
     Words grid;  // so many
 #endif
+#ifdef HELIX_FACTORS
+    Floats factors;  // of the products, one for each expert
+#endif
 } params;

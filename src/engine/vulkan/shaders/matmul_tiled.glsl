@@ -11,6 +11,8 @@
 // A workgroup computes the outputs of kPanels panels for a tile of rows. Its lanes lie in 16 x 16; each has kPanels
 // outputs for kRows / 16 rows. Workgroups that read the same weights follow each other.
 
+#include "factors.glsl"
+
 void main() {
 #ifdef HELIX_GRID_WORDS
     share_grid();
@@ -50,7 +52,8 @@ void main() {
         const uint column = (first_panel + p) * kPanelOutputs + lane;
         [[unroll]] for (uint r = 0; r < kRowsEach; ++r) {
             const uint row = 16 * r + own;
-            if (row < rows && column < params.outputs) store_total(totals[p][r], tile.first + row, column);
+            if (row < rows && column < params.outputs)
+                store_total(with_factor(totals[p][r], tile.expert), tile.first + row, column);
         }
     }
 }
