@@ -1,7 +1,5 @@
 #include "text/byte_bpe_encoder.h"
 
-#include <fmt/format.h>
-
 #include <limits>
 #include <utility>
 
@@ -11,11 +9,6 @@
 
 namespace helix::text {
 namespace {
-
-std::uint64_t pair_key(Token left, Token right) {
-    return (std::uint64_t{static_cast<std::uint32_t>(left)} << 32) |
-           static_cast<std::uint32_t>(right);
-}
 
 // Whether a byte can be in UTF-8 text: C0, C1 and F5 to FF cannot.
 bool occurs_in_utf8(std::size_t byte) {
@@ -33,10 +26,6 @@ base::Result<std::unique_ptr<const TextEncoder>> ByteBpeEncoder::create(
 }
 
 base::Status ByteBpeEncoder::build() {
-    if (vocabulary_.merges.empty()) {
-        return base::invalid(
-            "tokenizer.ggml.merges: missing, a \"gpt2\" tokenizer needs its merges");
-    }
     std::unordered_map<std::string_view, Token> ids;
     ids.reserve(vocabulary_.tokens.size());
     for (std::size_t i = 0; i < vocabulary_.tokens.size(); ++i) {
@@ -57,46 +46,12 @@ base::Status ByteBpeEncoder::build() {
         LOG_WARN("tokenizer.ggml.tokens: {} bytes have no token; text with them is encoded {}",
                  missing, vocabulary_.unknown ? "as the unknown token" : "without them");
     }
-    merges_.reserve(vocabulary_.merges.size());
-    for (std::size_t rank = 0; rank < vocabulary_.merges.size(); ++rank) {
-        TRY_VOID(add_merge(rank, ids));
-    }
-    return base::Ok{};
-}
-
-base::Status ByteBpeEncoder::add_merge(std::size_t rank,
-                                       const std::unordered_map<std::string_view, Token>& ids) {
-    const std::string& merge = vocabulary_.merges[rank];
-    const std::size_t space = merge.find(' ', 1);
-    if (space == std::string::npos || space + 1 == merge.size()) {
-        return base::invalid(fmt::format(
-            "tokenizer.ggml.merges: entry {} is \"{}\", expected two tokens with a space between",
-            rank, merge));
-    }
-    const std::string left = merge.substr(0, space);
-    const std::string right = merge.substr(space + 1);
-    std::array<Token, 3> found{};
-    const std::array<std::string, 3> parts{left, right, left + right};
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-        const auto id = ids.find(parts[i]);
-        if (id == ids.end()) {
-            return base::invalid(
-                fmt::format("tokenizer.ggml.merges: entry {} is \"{}\", but \"{}\" is not a token",
-                            rank, merge, parts[i]));
-        }
-        found[i] = id->second;
-    }
-    if (encodes_text(vocabulary_.kinds[static_cast<std::size_t>(found[2])])) {
-        merges_.emplace(pair_key(found[0], found[1]), Merge{static_cast<double>(rank), found[2]});
-    }
-    return base::Ok{};
+    return merges_.read(vocabulary_, ids);
 }
 
 std::optional<Merge> ByteBpeEncoder::find(std::string_view /*text*/, const Symbol& left,
                                           const Symbol& right) const {
-    const auto found = merges_.find(pair_key(left.token, right.token));
-    if (found == merges_.end()) return std::nullopt;
-    return found->second;
+    return merges_.find(left.token, right.token);
 }
 
 void ByteBpeEncoder::encode_word(std::string_view word, std::vector<Symbol>& symbols,

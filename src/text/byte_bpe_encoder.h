@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "text/byte_alphabet.h"
+#include "text/merge_table.h"
 #include "text/pre_tokenizer.h"
 #include "text/symbol_merge.h"
 #include "text/text_encoder.h"
@@ -29,8 +30,6 @@ class ByteBpeEncoder final : public TextEncoder, private MergeRules {
     ByteBpeEncoder(const Vocabulary& vocabulary, PreTokenizer pre_tokenizer)
         : vocabulary_(vocabulary), pre_tokenizer_(std::move(pre_tokenizer)) {}
     base::Status build();
-    base::Status add_merge(std::size_t rank,
-                           const std::unordered_map<std::string_view, Token>& ids);
     void encode_word(std::string_view word, std::vector<Symbol>& symbols,
                      std::vector<Token>& out) const;
     std::optional<Merge> find(std::string_view text, const Symbol& left,
@@ -39,8 +38,8 @@ class ByteBpeEncoder final : public TextEncoder, private MergeRules {
     const Vocabulary& vocabulary_;
     PreTokenizer pre_tokenizer_;
     ByteAlphabet alphabet_;
-    std::array<Token, 256> byte_tokens_{};             // -1: the vocabulary cannot write this byte
-    std::unordered_map<std::uint64_t, Merge> merges_;  // by left id << 32 | right id
+    std::array<Token, 256> byte_tokens_{};  // -1: the vocabulary cannot write this byte
+    MergeTable merges_;
     std::unordered_map<std::string, Token>
         whole_words_;  // raw bytes; only if the pre-tokenizer asks
 };

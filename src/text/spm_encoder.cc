@@ -62,7 +62,7 @@ base::Result<std::unique_ptr<const TextEncoder>> SpmEncoder::create(const Vocabu
 
 base::Status SpmEncoder::build() {
     const std::size_t n = vocabulary_.tokens.size();
-    if (vocabulary_.scores.size() != n) {
+    if (!by_merges_ && vocabulary_.scores.size() != n) {
         return base::invalid(
             "tokenizer.ggml.scores: missing, a \"llama\" tokenizer needs one per token");
     }
@@ -70,7 +70,7 @@ base::Status SpmEncoder::build() {
     token_of_.reserve(n);
     for (std::size_t i = 0; i < n; ++i) {
         const std::string& token = vocabulary_.tokens[i];
-        if (std::isnan(vocabulary_.scores[i])) {
+        if (!by_merges_ && std::isnan(vocabulary_.scores[i])) {
             return base::invalid(fmt::format("tokenizer.ggml.scores: token {} has score NaN", i));
         }
         if (vocabulary_.kinds[i] == TokenKind::byte) {
@@ -96,11 +96,13 @@ base::Status SpmEncoder::build() {
         }
         byte_tokens_[byte] = *vocabulary_.unknown;
     }
+    if (by_merges_) return merges_.read(vocabulary_, token_of_);
     return base::Ok{};
 }
 
 std::optional<Merge> SpmEncoder::find(std::string_view text, const Symbol& left,
                                       const Symbol& right) const {
+    if (by_merges_) return merges_.find(left.token, right.token);
     const std::size_t length = std::size_t{left.length} + right.length;
     if (length > longest_token_) return std::nullopt;
     const auto found = token_of_.find(text.substr(left.begin, length));
@@ -109,14 +111,23 @@ std::optional<Merge> SpmEncoder::find(std::string_view text, const Symbol& left,
                  found->second};
 }
 
+std::size_t SpmEncoder::next_word(std::string_view text) const {
+    if (by_merges_) {
+        const bool line_ends = text.starts_with('\n');
+        const std::size_t end = line_ends ? text.find_first_not_of('\n') : text.find_first_of('\n');
+        text = text.substr(0, end);
+        if (line_ends) return text.size();
+    }
+    return words_are_apart_ ? word_length(text) : text.size();
+}
+
 void SpmEncoder::encode(std::string_view raw, bool at_start, std::vector<Token>& out) const {
     const std::string text = escape_spaces(raw, at_start && *vocabulary_.add_space_prefix);
     CHECK(text.size() < static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()));
     WordMemory memory(out);
     std::vector<Symbol> symbols;
     for (std::string_view rest = text; !rest.empty();) {
-        const std::string_view word =
-            rest.substr(0, words_are_apart_ ? word_length(rest) : rest.size());
+        const std::string_view word = rest.substr(0, next_word(rest));
         rest.remove_prefix(word.size());
         if (memory.repeat(word)) continue;
         const std::size_t begin = out.size();
@@ -127,6 +138,10 @@ void SpmEncoder::encode(std::string_view raw, bool at_start, std::vector<Token>&
 
 void SpmEncoder::encode_word(std::string_view word, std::vector<Symbol>& symbols,
                              std::vector<Token>& out) const {
+    if (by_merges_ && word.starts_with('\n')) {
+        const auto whole = token_of_.find(word);
+        if (whole != token_of_.end()) return out.push_back(whole->second);
+    }
     symbols.clear();
     for (std::string_view rest = word; !rest.empty();) {
         const std::size_t length = utf8_prefix(rest).length;

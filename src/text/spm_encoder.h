@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/result.h"
+#include "text/merge_table.h"
 #include "text/symbol_merge.h"
 #include "text/text_encoder.h"
 
@@ -13,7 +14,8 @@ namespace helix::text {
 
 // The encoder for tokenizer.ggml.model "llama": SentencePiece BPE. Spaces are written "▁";
 // neighbouring pieces merge when the joined text is a token, highest score first; a character that
-// is no token becomes <0xXX> bytes.
+// is no token becomes <0xXX> bytes. And for "gemma4": pieces merge by the file's list of merges,
+// and line ends are apart from other text; as many as are one token together are that token.
 class SpmEncoder final : public TextEncoder, private MergeRules {
   public:
     // vocabulary must have all defaults filled in and outlive the result.
@@ -25,12 +27,16 @@ class SpmEncoder final : public TextEncoder, private MergeRules {
   private:
     explicit SpmEncoder(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
     base::Status build();
+    // The length of the next word of a text that merges stay within.
+    std::size_t next_word(std::string_view text) const;
     void encode_word(std::string_view word, std::vector<Symbol>& symbols,
                      std::vector<Token>& out) const;
     std::optional<Merge> find(std::string_view text, const Symbol& left,
                               const Symbol& right) const override;
 
     const Vocabulary& vocabulary_;
+    const bool by_merges_ = vocabulary_.model == kGemma4Tokenizer;
+    MergeTable merges_;                                     // empty where scores decide
     std::unordered_map<std::string_view, Token> token_of_;  // views into vocabulary_
     // No token has a "▁" after another character, so merges stay between one run of "▁" and the
     // next.

@@ -15,9 +15,9 @@ namespace {
 
 // Tokens by which published models end a turn. Files often mark them as ordinary text or give only
 // one of them as eos; they are control tokens wherever they occur.
-constexpr std::array<std::string_view, 8> kEndNames = {
-    "<|eot_id|>",      "<|im_end|>",    "<|end|>",    "<end_of_turn>",
-    "<|end_of_text|>", "<|endoftext|>", "<|eom_id|>", "<EOT>"};
+constexpr std::array<std::string_view, 10> kEndNames = {
+    "<|eot_id|>",      "<|im_end|>",    "<|end|>",    "<end_of_turn>", "<turn|>",
+    "<|end_of_text|>", "<|endoftext|>", "<|eom_id|>", "<EOT>",         "<|tool_response>"};
 // More such names, which count only where the file itself says that they are control tokens.
 constexpr std::array<std::string_view, 4> kEndNamesIfControl = {"</s>", "<|fim_pad|>",
                                                                 "<|repo_name|>", "<|file_sep|>"};
@@ -34,7 +34,7 @@ bool looks_like_byte(std::string_view text) {
 void fill_in_kinds(Vocabulary& vocabulary) {
     if (!vocabulary.kinds.empty()) return;
     for (const std::string& token : vocabulary.tokens) {
-        const bool byte = vocabulary.model == "llama" && looks_like_byte(token);
+        const bool byte = vocabulary.model != "gpt2" && looks_like_byte(token);
         vocabulary.kinds.push_back(byte ? TokenKind::byte : TokenKind::normal);
     }
 }
@@ -66,6 +66,11 @@ base::Status Tokenizer::build() {
     if (v.model == "llama") {
         fill_in_llama(v);
         TRY(encoder_, SpmEncoder::create(v));
+    } else if (v.model == kGemma4Tokenizer) {
+        // Its models need BOS, and files that say otherwise are wrong.
+        v.add_bos = v.bos.has_value();
+        v.add_space_prefix = false;
+        TRY(encoder_, SpmEncoder::create(v));
     } else if (v.model == "gpt2") {
         TRY(auto pre_tokenizer, PreTokenizer::create(v.pre));
         if (!v.add_bos) v.add_bos = pre_tokenizer.adds_bos() && v.bos.has_value();
@@ -73,7 +78,8 @@ base::Status Tokenizer::build() {
         TRY(encoder_, ByteBpeEncoder::create(v, std::move(pre_tokenizer)));
     } else {
         return base::invalid(fmt::format(
-            "tokenizer.ggml.model: unknown tokenizer \"{}\"; known are llama, gpt2", v.model));
+            "tokenizer.ggml.model: unknown tokenizer \"{}\"; known are llama, gpt2, gemma4",
+            v.model));
     }
     if (!v.add_eos) v.add_eos = false;
     if (*v.add_bos && !v.bos) {
@@ -102,7 +108,8 @@ void Tokenizer::mark_end_of_generation() {
         if (among(kEndNames, token)) {
             vocabulary_.kinds[i] = TokenKind::control;
             ends_generation_[i] = true;
-        } else if (vocabulary_.kinds[i] == TokenKind::control && among(kEndNamesIfControl, token)) {
+        } else if (vocabulary_.kinds[i] == TokenKind::control &&
+                   vocabulary_.model != kGemma4Tokenizer && among(kEndNamesIfControl, token)) {
             ends_generation_[i] = true;
         }
     }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -24,15 +25,18 @@ enum class TokenKind : std::uint8_t {
     byte = 6,  // <0xXX>
 };
 
+inline constexpr std::string_view kGemma4Tokenizer = "gemma4";
+
 // What a model file says about its tokenizer, before anything is built from it. Tests fill it by
 // hand.
 struct Vocabulary {
-    std::string model;  // "llama": SentencePiece-style BPE; "gpt2": byte-level BPE
-    std::string pre;    // pre-tokenizer of a gpt2 vocabulary; empty when the file names none
+    // "llama": SentencePiece-style BPE; "gpt2": byte-level BPE; "gemma4": of both, see SpmEncoder
+    std::string model;
+    std::string pre;  // pre-tokenizer of a gpt2 vocabulary; empty when the file names none
     std::vector<std::string> tokens;  // as the file writes them: "▁the", "Ġthe", "<0x0A>"
     std::vector<float> scores;        // llama: one per token, higher merges first
     std::vector<TokenKind> kinds;     // one per token, or empty: all normal (<0xXX> of llama: byte)
-    std::vector<std::string> merges;  // gpt2: "left right", best first
+    std::vector<std::string> merges;  // gpt2, gemma4: "left right", best first
     // Absent when the file has no such key; the Tokenizer then takes the model's convention.
     std::optional<Token> bos, eos, eot, eom, unknown;
     // By which a text before, a text after and what is to be written between them begin.

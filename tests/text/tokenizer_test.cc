@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <string>
 #include <thread>
@@ -98,6 +100,52 @@ TEST(Tokenizer, SpacePrefixFollowsTheFile) {
     EXPECT_EQ(
         joined_bytes(*make_tokenizer(v), make_tokenizer(v)->encode("the", {.add_special = false})),
         "the");
+}
+
+// Pieces merge by the list and not by what is a token; line ends are apart, and several that are
+// one token are that token.
+TEST(Tokenizer, OfGemma4MergesByTheListAndFallsBackToBytes) {
+    Vocabulary v;
+    v.model = "gemma4";
+    const auto add = [&](const std::string& text, TokenKind kind) {
+        v.tokens.push_back(text);
+        v.kinds.push_back(kind);
+    };
+    for (const char* text : {"<pad>", "<eos>", "<bos>", "<turn|>", "<|tool_response>", "</s>"})
+        add(text, TokenKind::control);
+    for (int byte = 0; byte < 256; ++byte) add(fmt::format("<0x{:02X}>", byte), TokenKind::byte);
+    for (const char* text : {"a", "b", "c", "\xe2\x96\x81", "ab", "bc", "abc",
+                             "\xe2\x96\x81"
+                             "a",
+                             "\n", "\n\n\n"})
+        add(text, TokenKind::normal);
+    v.merges = {"b c", "a b", "\xe2\x96\x81 a"};
+    v.eos = 1;
+    v.bos = 2;
+    v.add_bos = false;  // wrong in some files
+    const auto t = make_tokenizer(v);
+    const auto pieces = [&](std::string_view text) {
+        std::vector<std::string> result;
+        for (const Token token : t->encode(text, {.add_special = false}))
+            result.push_back(t->vocabulary().tokens[static_cast<std::size_t>(token)]);
+        return result;
+    };
+    EXPECT_EQ(t->encode("a").front(), 2);
+    // "abc" is a token that no merge makes.
+    EXPECT_THAT(pieces("abc"), ElementsAre("a", "bc"));
+    EXPECT_THAT(pieces("ab"), ElementsAre("ab"));
+    EXPECT_THAT(pieces(" a b"), ElementsAre("\xe2\x96\x81"
+                                            "a",
+                                            "\xe2\x96\x81", "b"));
+    EXPECT_THAT(pieces("a\n\n\na"), ElementsAre("a", "\n\n\n", "a"));
+    EXPECT_THAT(pieces("a\n\nb"), ElementsAre("a", "\n", "\n", "b"));
+    EXPECT_THAT(pieces("\xc3\xa9"), ElementsAre("<0xC3>", "<0xA9>"));
+    EXPECT_EQ(joined_bytes(*t, t->encode(" a\n\n\n\xc3\xa9", {.add_special = false})),
+              " a\n\n\n\xc3\xa9");
+    for (const Token end : {1, 3, 4}) EXPECT_TRUE(t->is_end_of_generation(end)) << end;
+    EXPECT_FALSE(t->is_end_of_generation(5));
+    v.merges.clear();
+    EXPECT_THAT(error_of(v), HasSubstr("tokenizer.ggml.merges: missing, a \"gemma4\" tokenizer"));
 }
 
 TEST(Tokenizer, EndOfGenerationIsKnownByIdAndByName) {
