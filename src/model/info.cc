@@ -125,10 +125,18 @@ std::string whole_attention_text(const ModelConfig& config) {
     return whole > 0 ? fmt::format(", all of them in {} layers", whole) : "";
 }
 
+std::string windowed_heads_text(const ModelConfig& config) {
+    if (config.windowed_head_dim == 0) return "";
+    return fmt::format(", {} of {} in layers with the window", config.windowed_kv_heads,
+                       config.windowed_head_dim);
+}
+
 // What a model with experts has besides them.
 std::string experts_text(const ModelConfig& config) {
     std::string text;
     if (config.shared_ffn > 0) text += fmt::format("; one more of width {}", config.shared_ffn);
+    if (config.dense_beside_experts)
+        text += fmt::format("; beside them one feed-forward of width {}", config.dense_ffn);
     if (config.n_dense_layers > 0) {
         const std::string first =
             config.n_dense_layers == 1 ? "layer" : fmt::format("{} layers", config.n_dense_layers);
@@ -169,6 +177,7 @@ void add_config_lines(TextLines& out, const ModelInfo& info) {
     }
     out.line("attention", fmt::format("{} heads of {}, {} KV heads", config.n_heads,
                                       config.head_dim, config.n_kv_heads) +
+                              windowed_heads_text(config) +
                               (config.sliding_window > 0
                                    ? fmt::format(", the last {} positions", config.sliding_window)
                                    : "") +
@@ -203,6 +212,8 @@ nlohmann::json config_json(const ModelConfig& config) {
             {"heads", config.n_heads},
             {"kv_heads", config.n_kv_heads},
             {"head_dim", config.head_dim},
+            {"windowed_kv_heads", config.windowed_kv_heads},
+            {"windowed_head_dim", config.windowed_head_dim},
             {"rope_dim", config.rope_dim},
             {"feed_forward", config.ffn},
             {"vocab", config.vocab},

@@ -20,9 +20,9 @@ namespace helix::model {
 namespace {
 
 constexpr const DecoderTraits* kArchitectures[] = {
-    &kLlama,  &kQwen2,  &kQwen3,   &kQwen3Moe,   &kSmolLm3,  &kOlmo2,
-    &kGlm4,   &kPhi3,   &kGranite, &kGraniteMoe, &kCommandR, &kCohere2,
-    &kGemma2, &kGemma3, &kGlm4Moe, &kMiniMaxM2,  &kGptOss};
+    &kLlama,  &kQwen2,  &kQwen3,   &kQwen3Moe,   &kSmolLm3,   &kOlmo2,
+    &kGlm4,   &kPhi3,   &kGranite, &kGraniteMoe, &kCommandR,  &kCohere2,
+    &kGemma2, &kGemma3, &kGemma4,  &kGlm4Moe,    &kMiniMaxM2, &kGptOss};
 
 base::Result<ModelConfig> read_hyperparameters(const GgufFile& file) {
     TRY(std::string name, file.get_string("general.architecture"));
@@ -210,7 +210,7 @@ base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file) {
         (config.tied_embeddings ? model.embedding_bytes : bytes_of(file, "output.weight"));
     model.activation_bytes_per_token = spec::activation_bytes_per_token(config.hidden);
     model.kv_bytes_per_token_layer =
-        spec::kv_bytes_per_token_layer(config.n_kv_heads, config.head_dim);
+        spec::kv_bytes_per_token_layer(config.page_kv_heads(), config.page_head_dim());
     return model;
 }
 

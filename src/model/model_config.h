@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -114,6 +115,16 @@ struct ModelConfig {
     // before it.
     std::int32_t sliding_window = 0;
     std::vector<bool> full_attention;  // [n_layers]: layers without the window; empty = none
+    // Above 0: layers with the window have such heads, and n_kv_heads, head_dim and rope_dim are
+    // those of the others. Of the two numbers of KV heads the larger is a multiple of the other.
+    std::int32_t windowed_kv_heads = 0;
+    std::int32_t windowed_head_dim = 0;
+    std::int32_t windowed_rope_dim = 0;
+    bool value_norm = false;  // an RMS norm of every head of values, without weights
+    // Layers without the window have no values of their own: they are the keys, before norm and
+    // rope.
+    bool keys_are_values = false;
+    bool layer_scales = false;  // a tensor has the factor of the residuals behind a layer
     // Mixture of experts: a row's feed-forward is the weighted sum of n_experts_used of n_experts.
     std::int32_t n_experts = 0;  // 0 = one dense feed-forward
     std::int32_t n_experts_used = 0;
@@ -128,6 +139,10 @@ struct ModelConfig {
     // The first layers have one feed-forward of width dense_ffn in the place of experts.
     std::int32_t n_dense_layers = 0;
     std::int32_t dense_ffn = 0;
+    // Each layer with experts has such a feed-forward beside them. Both, and what the router reads,
+    // have norms of their own, and each expert has a factor.
+    bool dense_beside_experts = false;
+    bool fused_experts = false;  // one tensor has the rows of gate and up of every expert
     // Layers behind the last that predict more tokens at once; nobody loads them.
     std::int32_t n_skipped_layers = 0;
     // How the hidden states of a text become its embedding, by "pooling_type"; the mean where the
@@ -140,6 +155,30 @@ struct ModelConfig {
         const bool full =
             !full_attention.empty() && full_attention[static_cast<std::size_t>(layer)];
         return full ? 0 : sliding_window;
+    }
+    bool has_windowed_heads(std::int32_t layer) const {
+        return windowed_head_dim > 0 && window_of(layer) > 0;
+    }
+    std::int32_t kv_heads_of(std::int32_t layer) const {
+        return has_windowed_heads(layer) ? windowed_kv_heads : n_kv_heads;
+    }
+    std::int32_t head_dim_of(std::int32_t layer) const {
+        return has_windowed_heads(layer) ? windowed_head_dim : head_dim;
+    }
+    std::int32_t rope_dim_of(std::int32_t layer) const {
+        return has_windowed_heads(layer) ? windowed_rope_dim : rope_dim;
+    }
+    bool has_values(std::int32_t layer) const { return !keys_are_values || window_of(layer) > 0; }
+    std::int32_t largest_head_dim() const { return std::max(head_dim, windowed_head_dim); }
+    // Heads that have room for the keys and values of any layer: of the larger number, and so large
+    // that several of them hold one of the smaller number.
+    std::int32_t page_kv_heads() const { return std::max(n_kv_heads, windowed_kv_heads); }
+    std::int32_t page_head_dim() const {
+        const auto room = [this](std::int32_t heads, std::int32_t dim) {
+            const std::int32_t each = heads == 0 ? 1 : page_kv_heads() / heads;
+            return (dim + each - 1) / each;
+        };
+        return std::max(room(n_kv_heads, head_dim), room(windowed_kv_heads, windowed_head_dim));
     }
     bool rotates(std::int32_t layer) const {
         return rope_layers.empty() || rope_layers[static_cast<std::size_t>(layer)];

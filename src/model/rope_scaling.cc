@@ -1,6 +1,8 @@
 #include "model/rope_scaling.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <numbers>
 
 namespace helix::model {
@@ -24,6 +26,15 @@ std::vector<float> llama3_rope_factors(const Llama3RopeScaling& scaling) {
             factors.push_back(static_cast<float>(1.0 / ((1.0 - kept) / factor + kept)));
         }
     }
+    return factors;
+}
+
+std::vector<float> proportional_rope_factors(std::int32_t rope_dim, float share) {
+    constexpr float kDoesNotTurn = 1e30F;
+    const auto pairs = static_cast<std::size_t>(rope_dim / 2);
+    const auto turned = static_cast<std::size_t>(share * static_cast<float>(pairs));
+    std::vector<float> factors(pairs, kDoesNotTurn);
+    for (std::size_t i = 0; i < std::min(turned, pairs); ++i) factors[i] = 1.0F;
     return factors;
 }
 

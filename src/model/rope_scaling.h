@@ -19,5 +19,8 @@ struct Llama3RopeScaling {
 
 // The divisors of the frequencies, [rope_dim / 2].
 std::vector<float> llama3_rope_factors(const Llama3RopeScaling& scaling);
+// Gemma 4's, of whose pairs this share is turned by the usual frequencies: 1, and for the others a
+// number so large that they do not turn at all.
+std::vector<float> proportional_rope_factors(std::int32_t rope_dim, float share);
 
 }  // namespace helix::model

@@ -152,16 +152,18 @@ class SynthTensors {
     }
 
     void add_attention() {
-        const std::int64_t head = shape_.head_size();
+        const bool own_heads = traits_.windowed_heads && shape_.is_windowed(layer_);
+        const std::int64_t head = own_heads ? shape_.windowed_head_dim : shape_.head_size();
         const std::int64_t q = head * shape_.n_heads;
-        const std::int64_t kv = head * shape_.n_kv_heads;
+        const std::int64_t kv = head * (own_heads ? shape_.windowed_kv_heads : shape_.n_kv_heads);
+        const bool has_values = !shape_.keys_are_values || shape_.is_windowed(layer_);
         if (traits_.input_norms) add("attn_norm.weight", {hidden_}, 1, 0.1F);
         if (traits_.fused_qkv) {
             add("attn_qkv.weight", {hidden_, q + 2 * kv}, 0, keeping(hidden_));
         } else {
             add("attn_q.weight", {hidden_, q}, 0, keeping(hidden_));
             add("attn_k.weight", {hidden_, kv}, 0, keeping(hidden_));
-            add("attn_v.weight", {hidden_, kv}, 0, keeping(hidden_));
+            if (has_values) add("attn_v.weight", {hidden_, kv}, 0, keeping(hidden_));
         }
         if (has_bias(shape_)) {
             add("attn_q.bias", {q}, 0, 0.5F);
@@ -177,6 +179,7 @@ class SynthTensors {
         }
         add("attn_output.weight", {q, hidden_}, 0, keeping(q) * added_);
         add_output_norm("post_attention_norm.weight");
+        if (traits_.layer_scales) add("layer_output_scale.weight", {1}, 0.9F, 0.05F);
     }
 
     void add_experts() {
@@ -185,8 +188,17 @@ class SynthTensors {
         const std::int64_t shared = shape_.shared_ffn;
         add("ffn_gate_inp.weight", {hidden_, experts}, 0, 2.0F * keeping(hidden_));
         if (shape_.selection_bias) add("exp_probs_b.bias", {experts}, 0, 0.1F);
-        add("ffn_gate_exps.weight", {hidden_, ffn, experts}, 0, keeping(hidden_));
-        add("ffn_up_exps.weight", {hidden_, ffn, experts}, 0, keeping(hidden_));
+        if (traits_.dense_beside_experts) {
+            add("ffn_gate_up_exps.weight", {hidden_, 2 * ffn, experts}, 0, keeping(hidden_));
+            add("ffn_gate_inp.scale", {hidden_}, std::sqrt(static_cast<float>(hidden_)), 1.0F);
+            add("ffn_down_exps.scale", {experts}, 1, 0.2F);
+            add("pre_ffw_norm_2.weight", {hidden_}, 1, 0.1F);
+            add("post_ffw_norm_1.weight", {hidden_}, 1, 0.1F);
+            add("post_ffw_norm_2.weight", {hidden_}, 1, 0.1F);
+        } else {
+            add("ffn_gate_exps.weight", {hidden_, ffn, experts}, 0, keeping(hidden_));
+            add("ffn_up_exps.weight", {hidden_, ffn, experts}, 0, keeping(hidden_));
+        }
         add("ffn_down_exps.weight", {ffn, hidden_, experts}, 0, keeping(ffn) * added_);
         if (traits_.expert_biases) {
             add("ffn_gate_inp.bias", {experts}, 0, 0.5F);
@@ -205,7 +217,8 @@ class SynthTensors {
         const std::int64_t ffn = shape_.n_experts > 0 ? shape_.dense_ffn : shape_.ffn;
         if (traits_.input_norms && !traits_.parallel_blocks)
             add(std::string(traits_.feed_forward_norm).c_str(), {hidden_}, 1, 0.1F);
-        if (has_experts) return add_experts();
+        if (has_experts) add_experts();
+        if (has_experts && !traits_.dense_beside_experts) return;
         if (!traits_.fused_gate_up) add("ffn_gate.weight", {hidden_, ffn}, 0, keeping(hidden_));
         add("ffn_up.weight", {hidden_, traits_.fused_gate_up ? 2 * ffn : ffn}, 0, keeping(hidden_));
         add("ffn_down.weight", {ffn, hidden_}, 0, keeping(ffn) * added_);
@@ -215,7 +228,8 @@ class SynthTensors {
     void add_rope_factors() {
         const std::string& type = shape_.rope_scaling.type;
         const std::int64_t pairs = shape_.rope_size() / 2;
-        if (type == "llama3") tensors_.push_back({kRopeFactors, {pairs}, 0, 0});
+        if (type == "llama3" || type == "proportional")
+            tensors_.push_back({kRopeFactors, {pairs}, 0, 0});
         if (type != "longrope") return;
         tensors_.push_back({kLongRopeFactors, {pairs}, shape_.rope_scaling.factor, 0.2F});
         tensors_.push_back({kShortRopeFactors, {pairs}, 1.1F, 0.05F});
@@ -286,6 +300,32 @@ void set_experts(GgufBuilder& builder, const SynthShape& shape) {
     }
 }
 
+// Where layers with the window have heads of their own, they and the window are told of each layer.
+void set_kv_heads(GgufBuilder& builder, const SynthShape& shape) {
+    const DecoderTraits& traits = traits_of(shape);
+    const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
+    const auto count = [](std::int32_t value) { return static_cast<std::uint32_t>(value); };
+    if (!traits.windowed_heads) {
+        builder.set(key("attention.head_count_kv"), count(shape.n_kv_heads));
+        return;
+    }
+    std::vector<std::int32_t> kv_heads;
+    std::vector<bool> windowed;
+    for (std::int32_t layer = 0; layer < shape.n_layers; ++layer) {
+        windowed.push_back(shape.is_windowed(layer));
+        kv_heads.push_back(windowed.back() ? shape.windowed_kv_heads : shape.n_kv_heads);
+    }
+    builder.set(key("attention.head_count_kv"), std::move(kv_heads));
+    builder.set(key("attention.sliding_window_pattern"), std::move(windowed));
+    builder.set(key("attention.key_length_swa"), count(shape.windowed_head_dim));
+    builder.set(key("attention.value_length_swa"), count(shape.windowed_head_dim));
+    builder.set(key("rope.dimension_count_swa"), count(shape.windowed_head_dim));
+    builder.set(key("rope.freq_base_swa"), traits.windowed_rope_base);
+    // As files say it of models without these mechanisms.
+    builder.set(key("embedding_length_per_layer_input"), std::uint32_t{0});
+    builder.set(key("attention.shared_kv_layers"), std::uint32_t{0});
+}
+
 void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quant,
                   std::uint64_t seed) {
     const auto count = [](std::int32_t value) { return static_cast<std::uint32_t>(value); };
@@ -301,11 +341,11 @@ void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quan
     builder.set(key("embedding_length"), count(shape.hidden));
     builder.set(key("block_count"), count(shape.n_layers + shape.n_skipped_layers));
     builder.set(key("feed_forward_length"),
-                count(shape.n_dense_layers > 0 ? shape.dense_ffn : shape.ffn));
+                count(shape.dense_ffn > 0 ? shape.dense_ffn : shape.ffn));
     builder.set(key("rope.dimension_count"), count(shape.rope_size()));
     builder.set(key("rope.freq_base"), shape.rope_base);
     builder.set(key("attention.head_count"), count(shape.n_heads));
-    builder.set(key("attention.head_count_kv"), count(shape.n_kv_heads));
+    set_kv_heads(builder, shape);
     const bool centred = traits_of(shape).norm == NormKind::layer;
     builder.set(key(centred ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"),
                 1e-5F);
@@ -316,7 +356,7 @@ void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quan
     }
     if (shape.sliding_window > 0) {
         builder.set(key("attention.sliding_window"), count(shape.sliding_window));
-        if (shape.full_attention_period > 0) {
+        if (shape.full_attention_period > 0 && !traits_of(shape).windowed_heads) {
             builder.set(key("attention.sliding_window_pattern"),
                         count(shape.full_attention_period));
         }
@@ -416,11 +456,18 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
                        shape.n_skipped_layers > 0;
     if ((mixes && shape.n_experts == 0) || shape.n_dense_layers >= shape.n_layers ||
         (shape.n_dense_layers > 0 && shape.dense_ffn < 1) ||
+        (shape.n_experts > 0 && traits->dense_beside_experts && shape.dense_ffn < 1) ||
         (shape.selection_bias && traits->gating != Gating::sigmoid)) {
         return wrong("dense layers, a shared expert or a bias where there are no such experts");
     }
+    if (traits->windowed_heads && (shape.windowed_kv_heads < 1 || shape.windowed_head_dim < 2 ||
+                                   shape.windowed_head_dim % 2 != 0 || shape.sliding_window < 1 ||
+                                   shape.n_heads % shape.windowed_kv_heads != 0)) {
+        return wrong("expected a window, and KV heads of its layers that divide the heads");
+    }
     const std::string& scaling = shape.rope_scaling.type;
     const bool known_scaling = scaling.empty() || scaling == "linear" || scaling == "yarn" ||
+                               (scaling == "proportional" && traits->windowed_heads) ||
                                scaling == (traits->longrope ? "longrope" : "llama3");
     if (!known_scaling || shape.rope_scaling.factor <= 0 ||
         (!scaling.empty() && shape.rope_scaling.trained_context < 1)) {
@@ -443,8 +490,9 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
         return wrong(fmt::format("a vocabulary of {}, expected at least {}", shape.vocab,
                                  kMinSynthVocabulary));
     }
-    for (const std::int32_t row : {shape.hidden, shape.ffn, shape.dense_ffn, shape.shared_ffn,
-                                   shape.head_size() * shape.n_heads}) {
+    for (const std::int32_t row :
+         {shape.hidden, shape.ffn, shape.dense_ffn, shape.shared_ffn,
+          shape.windowed_head_dim * shape.n_heads, shape.head_size() * shape.n_heads}) {
         if (row % type.block_size == 0) continue;
         return wrong(
             fmt::format("rows of {} elements, {} needs a multiple of {}; the shape \"small\" has "
@@ -452,6 +500,14 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
                         row, type.name, type.block_size));
     }
     return base::Ok{};
+}
+
+std::vector<float> rope_factors_of(const SynthShape& shape) {
+    const SynthRopeScaling& scaling = shape.rope_scaling;
+    if (scaling.type == "proportional")
+        return proportional_rope_factors(shape.rope_size(), scaling.factor);
+    return llama3_rope_factors(
+        {shape.rope_base, shape.rope_size(), scaling.factor, 1.0F, 4.0F, scaling.trained_context});
 }
 
 base::Status write_tensor(GgufOutput& out, const RowFiller& rows, std::uint64_t n_rows,
@@ -471,7 +527,125 @@ base::Status write_tensor(GgufOutput& out, const RowFiller& rows, std::uint64_t 
     return base::Ok{};
 }
 
+// A small model of a family.
+SynthShape& add_like(std::vector<SynthShape>& all, const char* name, const char* architecture) {
+    SynthShape& shape = all.emplace_back();
+    shape.name = name;
+    shape.architecture = architecture;
+    shape.n_layers = 8;
+    shape.hidden = 256;
+    shape.n_heads = 8;
+    shape.n_kv_heads = 2;
+    shape.ffn = 768;
+    shape.vocab = 2048;
+    shape.context_length = 4096;
+    return shape;
+}
+
+void scale_as_granite(SynthShape& shape) {
+    shape.embedding_scale = 12.0F;
+    shape.residual_scale = 0.22F;
+    shape.attention_scale = 0.03125F;
+    shape.logit_scale = 0.5F;
+}
+
+void make_gemma4(SynthShape& shape) {
+    shape.n_layers = 6;
+    shape.tied_embeddings = true;
+    shape.head_dim = 128;
+    shape.windowed_head_dim = 64;
+    shape.windowed_kv_heads = 8;
+    shape.keys_are_values = true;
+    shape.rope_base = 1e6F;
+    shape.sliding_window = 512;
+    shape.rope_scaling = {"proportional", 0.25F, 4096};
+    shape.logit_softcap = 30.0F;
+}
+
+void add_dense_likes(std::vector<SynthShape>& all) {
+    const auto add = [&](const char* name, const char* architecture) -> SynthShape& {
+        return add_like(all, name, architecture);
+    };
+    SynthShape& smollm3 = add("smollm3", "smollm3");
+    smollm3.rope_base = 5e6F;
+    smollm3.tied_embeddings = true;
+    SynthShape& glm4 = add("glm4", "glm4");
+    glm4.rope_dim = 16;
+    SynthShape& olmo2 = add("olmo2", "olmo2");
+    olmo2.n_kv_heads = 8;
+    olmo2.rope_base = 500000.0F;
+    SynthShape& phi4 = add("phi4", "phi3");
+    phi4.rope_dim = 24;
+    phi4.tied_embeddings = true;
+    phi4.rope_scaling = {"longrope", 3.0F, 1024};
+    SynthShape& granite = add("granite", "granite");
+    granite.tied_embeddings = true;
+    scale_as_granite(granite);
+    SynthShape& command_r = add("command-r", "cohere2");
+    command_r.tied_embeddings = true;
+    command_r.rope_base = 50000.0F;
+    command_r.sliding_window = 512;
+    command_r.logit_scale = 0.25F;
+    SynthShape& gemma2 = add("gemma2", "gemma2");
+    gemma2.tied_embeddings = true;
+    gemma2.head_dim = 64;
+    gemma2.sliding_window = 512;
+    gemma2.attention_softcap = 50.0F;
+    gemma2.logit_softcap = 30.0F;
+    SynthShape& gemma3 = add("gemma3", "gemma3");
+    gemma3.tied_embeddings = true;
+    gemma3.head_dim = 64;
+    gemma3.rope_base = 1e6F;
+    gemma3.sliding_window = 512;
+    gemma3.rope_scaling = {"linear", 8.0F, 1024};
+    make_gemma4(add("gemma4", "gemma4"));
+}
+
+void add_likes_with_experts(std::vector<SynthShape>& all) {
+    const auto add = [&](const char* name, const char* architecture) -> SynthShape& {
+        SynthShape& shape = add_like(all, name, architecture);
+        shape.n_layers = 4;
+        shape.ffn = 256;
+        shape.n_experts = 8;
+        shape.n_experts_used = 2;
+        return shape;
+    };
+    SynthShape& granitemoe = add("granitemoe", "granitemoe");
+    granitemoe.tied_embeddings = true;
+    granitemoe.shared_ffn = 512;
+    scale_as_granite(granitemoe);
+    SynthShape& glm4moe = add("glm4moe", "glm4moe");
+    glm4moe.rope_base = 1e6F;
+    glm4moe.rope_dim = 16;
+    glm4moe.qkv_bias = true;
+    glm4moe.n_dense_layers = 1;
+    glm4moe.dense_ffn = 768;
+    glm4moe.shared_ffn = 256;
+    glm4moe.selection_bias = true;
+    glm4moe.expert_weight_scale = 2.5F;
+    glm4moe.n_skipped_layers = 1;
+    SynthShape& gemma4moe = add("gemma4moe", "gemma4");
+    gemma4moe.dense_ffn = 512;
+    make_gemma4(gemma4moe);
+    SynthShape& minimax = add("minimax-m2", "minimax-m2");
+    minimax.rope_base = 5e6F;
+    minimax.rope_dim = 16;
+    minimax.selection_bias = true;
+    SynthShape& gpt_oss = add("gpt-oss", "gpt-oss");
+    gpt_oss.rope_base = 150000.0F;
+    gpt_oss.head_dim = 64;
+    gpt_oss.sliding_window = 128;
+    gpt_oss.rope_scaling = {"yarn", 32.0F, 128};
+}
+
 }  // namespace
+
+bool SynthShape::is_windowed(std::int32_t layer) const {
+    const DecoderTraits* traits = find_traits(architecture);
+    std::int32_t period = full_attention_period;
+    if (period == 0 && traits != nullptr) period = traits->full_attention_period;
+    return sliding_window > 0 && (period == 0 || (layer + 1) % period != 0);
+}
 
 const std::vector<SynthShape>& synth_shapes() {
     // name, layers, hidden, heads, KV heads, ffn, vocabulary, context, rope base, tied,
@@ -500,97 +674,11 @@ const std::vector<SynthShape>& synth_shapes() {
     return shapes;
 }
 
-namespace {
-
-void scale_as_granite(SynthShape& shape) {
-    shape.embedding_scale = 12.0F;
-    shape.residual_scale = 0.22F;
-    shape.attention_scale = 0.03125F;
-    shape.logit_scale = 0.5F;
-}
-
-}  // namespace
-
 const std::vector<SynthShape>& synth_likes() {
     static const std::vector<SynthShape> likes = [] {
-        SynthShape base;
-        base.n_layers = 8;
-        base.hidden = 256;
-        base.n_heads = 8;
-        base.n_kv_heads = 2;
-        base.ffn = 768;
-        base.vocab = 2048;
-        base.context_length = 4096;
         std::vector<SynthShape> all;
-        const auto add = [&](const char* name, const char* architecture) -> SynthShape& {
-            SynthShape& shape = all.emplace_back(base);
-            shape.name = name;
-            shape.architecture = architecture;
-            return shape;
-        };
-        SynthShape& smollm3 = add("smollm3", "smollm3");
-        smollm3.rope_base = 5e6F;
-        smollm3.tied_embeddings = true;
-        SynthShape& glm4 = add("glm4", "glm4");
-        glm4.rope_dim = 16;
-        SynthShape& olmo2 = add("olmo2", "olmo2");
-        olmo2.n_kv_heads = 8;
-        olmo2.rope_base = 500000.0F;
-        SynthShape& phi4 = add("phi4", "phi3");
-        phi4.rope_dim = 24;
-        phi4.tied_embeddings = true;
-        phi4.rope_scaling = {"longrope", 3.0F, 1024};
-        SynthShape& granite = add("granite", "granite");
-        granite.tied_embeddings = true;
-        scale_as_granite(granite);
-        SynthShape& command_r = add("command-r", "cohere2");
-        command_r.tied_embeddings = true;
-        command_r.rope_base = 50000.0F;
-        command_r.sliding_window = 512;
-        command_r.logit_scale = 0.25F;
-        SynthShape& gemma2 = add("gemma2", "gemma2");
-        gemma2.tied_embeddings = true;
-        gemma2.head_dim = 64;
-        gemma2.sliding_window = 512;
-        gemma2.attention_softcap = 50.0F;
-        gemma2.logit_softcap = 30.0F;
-        SynthShape& gemma3 = add("gemma3", "gemma3");
-        gemma3.tied_embeddings = true;
-        gemma3.head_dim = 64;
-        gemma3.rope_base = 1e6F;
-        gemma3.sliding_window = 512;
-        gemma3.rope_scaling = {"linear", 8.0F, 1024};
-        const auto add_experts = [&](const char* name, const char* architecture) -> SynthShape& {
-            SynthShape& shape = add(name, architecture);
-            shape.n_layers = 4;
-            shape.ffn = 256;
-            shape.n_experts = 8;
-            shape.n_experts_used = 2;
-            return shape;
-        };
-        SynthShape& granitemoe = add_experts("granitemoe", "granitemoe");
-        granitemoe.tied_embeddings = true;
-        granitemoe.shared_ffn = 512;
-        scale_as_granite(granitemoe);
-        SynthShape& glm4moe = add_experts("glm4moe", "glm4moe");
-        glm4moe.rope_base = 1e6F;
-        glm4moe.rope_dim = 16;
-        glm4moe.qkv_bias = true;
-        glm4moe.n_dense_layers = 1;
-        glm4moe.dense_ffn = 768;
-        glm4moe.shared_ffn = 256;
-        glm4moe.selection_bias = true;
-        glm4moe.expert_weight_scale = 2.5F;
-        glm4moe.n_skipped_layers = 1;
-        SynthShape& minimax = add_experts("minimax-m2", "minimax-m2");
-        minimax.rope_base = 5e6F;
-        minimax.rope_dim = 16;
-        minimax.selection_bias = true;
-        SynthShape& gpt_oss = add_experts("gpt-oss", "gpt-oss");
-        gpt_oss.rope_base = 150000.0F;
-        gpt_oss.head_dim = 64;
-        gpt_oss.sliding_window = 128;
-        gpt_oss.rope_scaling = {"yarn", 32.0F, 128};
+        add_dense_likes(all);
+        add_likes_with_experts(all);
         return all;
     }();
     return likes;
@@ -618,9 +706,7 @@ base::Status synth_model(const SynthShape& shape, TensorType quant, const SynthO
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         const TensorInfo& info = builder.tensors()[i];
         if (info.name == kRopeFactors) {
-            const std::vector<float> factors =
-                llama3_rope_factors({shape.rope_base, shape.rope_size(), shape.rope_scaling.factor,
-                                     1.0F, 4.0F, shape.rope_scaling.trained_context});
+            const std::vector<float> factors = rope_factors_of(shape);
             TRY_VOID(out->append(std::as_bytes(std::span(factors))));
             done += info.bytes;
             continue;

@@ -15,7 +15,7 @@
 namespace helix::model {
 
 // How positions beyond the trained context are reached; type "", "linear", "yarn", "llama3" or
-// "longrope".
+// "longrope"; or "proportional": which share of a head's pairs is turned at all, as factor.
 struct SynthRopeScaling {
     std::string type;
     float factor = 1.0F;
@@ -53,17 +53,25 @@ struct SynthShape {
     float attention_softcap = 0.0F;
     float logit_softcap = 0.0F;
     bool qk_norm = true;  // where the architecture leaves it open
-    // Of a model with experts: first layers without, of width dense_ffn; the width of an expert
+    // Of a model with experts: first layers without, of width dense_ffn, which is that of the
+    // feed-forwards beside experts, too, where the architecture has them; the width of an expert
     // that every row visits, 0 for none; whether the choice of experts has a bias; a factor.
     std::int32_t n_dense_layers = 0;
     std::int32_t dense_ffn = 0;
     std::int32_t shared_ffn = 0;
     bool selection_bias = false;
     float expert_weight_scale = 1.0F;
+    // Where layers with the window have heads of their own: these. The window's layers are then
+    // written one by one.
+    std::int32_t windowed_kv_heads = 0;
+    std::int32_t windowed_head_dim = 0;
+    bool keys_are_values = false;  // of layers without the window
     // Layers behind the last that only predict; they are counted in the file, without tensors.
     std::int32_t n_skipped_layers = 0;
 
     std::int32_t head_size() const { return head_dim > 0 ? head_dim : hidden / n_heads; }
+    // Where full_attention_period or the architecture says it.
+    bool is_windowed(std::int32_t layer) const;
     std::int32_t rope_size() const { return rope_dim > 0 ? rope_dim : head_size(); }
 };
 

@@ -124,9 +124,7 @@ base::Result<TableSubject> prepare_tables(TableQuestion a) {
     const std::int64_t offered_bytes = a.backend->memory().offered_bytes;
     s.memory_bytes = a.memory_bytes > 0 ? a.memory_bytes : offered_bytes;
     TRY(const engine::ops::KvType kv_type, engine::ops::parse_kv_type(a.kv_type));
-    s.page_bytes =
-        engine::ops::KvLayout{kv_type, s.config.n_kv_heads, s.config.head_dim, a.request.block_size}
-            .page_bytes();
+    s.page_bytes = engine::ops::kv_page_of(s.config, kv_type, a.request.block_size).page_bytes();
     s.request = a.request;
     s.request.layers = measured_layers(s.spec);
     const std::int64_t pages =

@@ -102,8 +102,8 @@ base::Status set_kv_type(ServedModel& served, engine::ops::KvType type, std::int
     if (block_size < 1) return base::invalid("a block size of less than 1");
     TRY(const model::ModelConfig config, model::read_model_config(*served.weights));
     served.kv_type = type;
-    served.spec.kv_bytes_per_token_layer =
-        engine::ops::kv_bytes_per_token_layer(type, config.n_kv_heads, config.head_dim, block_size);
+    served.spec.kv_bytes_per_token_layer = engine::ops::kv_bytes_per_token_layer(
+        type, config.page_kv_heads(), config.page_head_dim(), block_size);
     return base::Ok{};
 }
 

@@ -41,13 +41,19 @@ double vector_bytes(WeightFormat format) {
     return format == WeightFormat::f16 ? 2 : 4;
 }
 
+std::int32_t largest_head_dim(const ModelShape& shape) {
+    return std::max(shape.head_dim, shape.full_head_dim);
+}
+
 std::int64_t layer_vector_elements(const ModelShape& shape) {
     std::int64_t elements = std::int64_t{shape.layer_norms} * shape.hidden;
     if (shape.qkv_bias)
         elements += std::int64_t{shape.n_heads + 2 * shape.n_kv_heads} * shape.head_dim;
     if (shape.whole_qk_norm)
         elements += std::int64_t{shape.n_heads + shape.n_kv_heads} * shape.head_dim;
-    if (shape.qk_norm) elements += std::int64_t{2} * shape.head_dim;
+    if (shape.qk_norm) elements += std::int64_t{2} * largest_head_dim(shape);
+    if (shape.n_full_layers > 0) ++elements;  // a layer's factor
+    if (shape.dense_beside_experts) elements += shape.hidden + shape.n_experts;
     if (shape.biases_and_sinks) {
         elements += shape.hidden + shape.n_heads + shape.n_experts +
                     std::int64_t{shape.n_experts} * (2 * std::int64_t{shape.ffn} + shape.hidden);
@@ -59,10 +65,50 @@ std::int64_t feed_forward_elements(const ModelShape& shape, std::int32_t width) 
     return std::int64_t{3} * shape.hidden * width;
 }
 
-std::int64_t attention_elements(const ModelShape& shape) {
+// Of layers with a window where others have heads of their own.
+std::int64_t windowed_attention_elements(const ModelShape& shape) {
     const std::int64_t queries = std::int64_t{shape.n_heads} * shape.head_dim;
     const std::int64_t keys = std::int64_t{shape.n_kv_heads} * shape.head_dim;
     return shape.hidden * (2 * queries + 2 * keys);
+}
+
+// Of these others.
+std::int64_t full_attention_elements(const ModelShape& shape) {
+    const std::int64_t queries = std::int64_t{shape.n_heads} * shape.full_head_dim;
+    const std::int64_t keys = std::int64_t{shape.full_kv_heads} * shape.full_head_dim;
+    return shape.hidden * (2 * queries + (shape.keys_are_values ? 1 : 2) * keys);
+}
+
+// Of the larger ones.
+std::int64_t attention_elements(const ModelShape& shape) {
+    const std::int64_t windowed = windowed_attention_elements(shape);
+    return shape.n_full_layers > 0 ? std::max(windowed, full_attention_elements(shape)) : windowed;
+}
+
+// How many elements fewer the layers have together than as many of the larger ones.
+std::int64_t smaller_layers_elements(const ModelShape& shape) {
+    if (shape.n_full_layers == 0) return 0;
+    const std::int64_t windowed = shape.n_layers - shape.n_full_layers;
+    const std::int64_t all = attention_elements(shape);
+    const std::int64_t norms = shape.qk_norm ? 2 : 0;
+    return windowed * (all - windowed_attention_elements(shape)) +
+           shape.n_full_layers * (all - full_attention_elements(shape)) +
+           norms *
+               (windowed * (largest_head_dim(shape) - shape.head_dim) +
+                shape.n_full_layers * std::int64_t{largest_head_dim(shape) - shape.full_head_dim});
+}
+
+// Of pages that have room for any layer's: see KvLayout::of_heads of the engine.
+std::int64_t largest_kv_bytes(const ModelShape& shape) {
+    if (shape.n_full_layers == 0) return kv_bytes_per_token_layer(shape.n_kv_heads, shape.head_dim);
+    const std::int32_t heads = std::max(shape.n_kv_heads, shape.full_kv_heads);
+    const auto room = [heads](std::int32_t fewer, std::int32_t dim) {
+        const std::int32_t each = std::max(1, heads / fewer);
+        return (dim + each - 1) / each;
+    };
+    return kv_bytes_per_token_layer(heads,
+                                    std::max(room(shape.n_kv_heads, shape.head_dim),
+                                             room(shape.full_kv_heads, shape.full_head_dim)));
 }
 
 // The elements of a layer's matrices with this many of its experts, which do not matter in a dense
@@ -72,7 +118,8 @@ std::int64_t matrix_elements(const ModelShape& shape, std::int32_t experts) {
     if (shape.n_experts == 0) return attention + feed_forward_elements(shape, shape.ffn);
     const std::int64_t router = std::int64_t{shape.hidden} * shape.n_experts;
     return attention + router + experts * feed_forward_elements(shape, shape.ffn) +
-           feed_forward_elements(shape, shape.shared_ffn);
+           feed_forward_elements(shape, shape.shared_ffn) +
+           feed_forward_elements(shape, shape.dense_beside_experts ? shape.dense_ffn : 0);
 }
 
 // The same of a layer without experts in a model that has some.
@@ -86,7 +133,8 @@ std::int64_t parameters(const ModelShape& shape, std::int64_t layer_matrices) {
     const std::int64_t biases = shape.expert_bias ? shape.n_experts : 0;
     return (shape.n_layers - dense) * (layer_matrices + biases) +
            dense * dense_matrix_elements(shape) + shape.n_layers * layer_vector_elements(shape) +
-           embedding * (shape.tied_embeddings ? 1 : 2) + shape.hidden;
+           embedding * (shape.tied_embeddings ? 1 : 2) + shape.hidden -
+           smaller_layers_elements(shape);
 }
 
 std::int64_t whole(double bytes) {
@@ -155,6 +203,7 @@ struct ShapeFamily {
     std::string_view experts_key = {};  // of their number
     bool expert_bias = false;
     bool biases_and_sinks = false;
+    bool full_heads = false;  // layers without a window have heads of their own
 };
 constexpr ShapeFamily kShapeFamilies[] = {
     {"llama"},
@@ -180,6 +229,7 @@ constexpr ShapeFamily kShapeFamilies[] = {
     {.type = "cohere2", .layer_norms = 1, .tied = true},
     {.type = "gemma2", .layer_norms = 4, .tied = true},
     {.type = "gemma3_text", .qk_norm = true, .layer_norms = 4, .tied = true},
+    {.type = "gemma4_text", .qk_norm = true, .layer_norms = 4, .tied = true, .full_heads = true},
     {.type = "minimax_m2",
      .whole_qk_norm = true,
      .experts_key = "num_local_experts",
@@ -193,16 +243,30 @@ base::Result<std::int32_t> whole_or_zero(const JsonPlace& root, const char* key)
     return static_cast<std::int32_t>(value);
 }
 
+// Experts beside the feed-forward of every layer.
+base::Status read_experts_beside(const JsonPlace& root, ModelShape& shape) {
+    TRY(shape.dense_beside_experts, flag_or(root, "enable_moe_block", false));
+    if (!shape.dense_beside_experts) return base::Ok{};
+    TRY(shape.n_experts, count(root, "num_experts"));
+    TRY(shape.n_experts_used, count(root, "top_k_experts"));
+    if (shape.n_experts > 65536 || shape.n_experts_used > shape.n_experts)
+        return root.complaint("top_k_experts: expected at most the number of experts");
+    TRY(shape.dense_ffn, count(root, "intermediate_size"));
+    shape.layer_norms += 3;
+    return base::Ok{};
+}
+
 // Experts, and the layers that have none. The number of layers must be set.
 base::Status read_shape_experts(const JsonPlace& root, const ShapeFamily& family,
                                 ModelShape& shape) {
     for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) {
-        if (root.has(key) && key != family.experts_key) {
+        if (root.has(key) && key != family.experts_key && !family.full_heads) {
             return root.complaint("experts (\"" + std::string(key) +
                                   "\") are not supported in models of type \"" +
                                   std::string(family.type) + "\"");
         }
     }
+    if (family.full_heads) return read_experts_beside(root, shape);
     if (family.experts_key.empty()) return base::Ok{};
     TRY(shape.n_experts, count(root, std::string(family.experts_key).c_str()));
     TRY(shape.n_experts_used, count(root, "num_experts_per_tok"));
@@ -226,6 +290,39 @@ base::Status read_shape_experts(const JsonPlace& root, const ShapeFamily& family
     return base::Ok{};
 }
 
+// Heads of layers without a window. The number of layers and the heads of the others must be set.
+base::Status read_full_heads(const JsonPlace& root, ModelShape& shape) {
+    if (shape.n_full_layers == 0) return base::Ok{};
+    for (const char* key : {"num_kv_shared_layers", "hidden_size_per_layer_input"}) {
+        TRY(const std::int32_t size, whole_or_zero(root, key));
+        if (size > 0) return root.child(key).error("0");
+    }
+    TRY(shape.full_head_dim, count_or(root, "global_head_dim", shape.head_dim));
+    TRY(shape.keys_are_values, flag_or(root, "attention_k_eq_v", false));
+    shape.full_kv_heads = shape.n_kv_heads;
+    if (shape.keys_are_values) {
+        TRY(shape.full_kv_heads, count_or(root, "num_global_key_value_heads", shape.n_kv_heads));
+    }
+    const std::int32_t most = std::max(shape.full_kv_heads, shape.n_kv_heads);
+    if (most % std::min(shape.full_kv_heads, shape.n_kv_heads) != 0 ||
+        shape.n_heads % shape.full_kv_heads != 0 || shape.full_head_dim > 100'000) {
+        return root.child("num_global_key_value_heads")
+            .error("a divisor of num_attention_heads and of num_key_value_heads");
+    }
+    return base::Ok{};
+}
+
+base::Result<std::int32_t> count_full_layers(const JsonPlace& root) {
+    TRY(const JsonPlace types, root.member("layer_types"));
+    TRY(const std::size_t n, types.array_size());
+    std::int32_t full = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+        TRY(const std::string type, types.element(i).text());
+        full += type == "full_attention" ? 1 : 0;
+    }
+    return full;
+}
+
 base::Status read_family(const JsonPlace& root, ModelShape& shape) {
     TRY(const JsonPlace place, root.member("model_type"));
     TRY(const std::string type, place.text());
@@ -242,6 +339,11 @@ base::Status read_family(const JsonPlace& root, ModelShape& shape) {
         shape.biases_and_sinks = family.biases_and_sinks;
         TRY(shape.qkv_bias, flag_or(root, "attention_bias", family.qkv_bias));
         TRY(shape.n_layers, count(root, "num_hidden_layers"));
+        if (family.full_heads) {
+            TRY(shape.n_full_layers, count_full_layers(root));
+            if (shape.n_full_layers > shape.n_layers)
+                return root.child("layer_types").error("one name a layer");
+        }
         return read_shape_experts(root, family, shape);
     }
     return place.error(fmt::format("one of {}", fmt::join(types, ", ")));
@@ -324,7 +426,7 @@ ModelSpec model_spec(const ModelShape& shape, WeightFormat format) {
     spec.embedding_bytes = whole(embedding * per_element);
     spec.head_bytes = whole(embedding * head_bytes(format) + shape.hidden * vector_bytes(format));
     spec.activation_bytes_per_token = activation_bytes_per_token(shape.hidden);
-    spec.kv_bytes_per_token_layer = kv_bytes_per_token_layer(shape.n_kv_heads, shape.head_dim);
+    spec.kv_bytes_per_token_layer = largest_kv_bytes(shape);
     const double expert =
         static_cast<double>(feed_forward_elements(shape, shape.ffn)) * matrix_bytes(format);
     spec.layer_expert_bytes = whole(shape.n_experts * expert);
@@ -353,7 +455,12 @@ base::Result<ModelSpec> find_model(std::string_view name, WeightFormat format) {
 
 base::Result<ModelShape> parse_model_config(std::string_view text, const std::string& file) {
     TRY(const nlohmann::json document, parse_json(text, file));
-    const JsonPlace root(document, file);
+    const JsonPlace outer(document, file);
+    TRY_VOID(outer.expect_object());
+    // Of a model that sees images, too, the text model alone is served.
+    const bool has_others = outer.has("text_config") && outer.has("model_type") &&
+                            outer.child("model_type").value() == "gemma4";
+    const JsonPlace root = has_others ? outer.child("text_config") : outer;
     TRY_VOID(root.expect_object());
     ModelShape shape;
     TRY_VOID(read_family(root, shape));
@@ -373,6 +480,7 @@ base::Result<ModelShape> parse_model_config(std::string_view text, const std::st
     }
     if (shape.n_heads % shape.n_kv_heads != 0)
         return root.complaint("num_attention_heads is no multiple of num_key_value_heads");
+    TRY_VOID(read_full_heads(root, shape));
     const bool narrow = shape.n_experts > 0 && root.has("moe_intermediate_size");
     TRY(shape.ffn, count(root, narrow ? "moe_intermediate_size" : "intermediate_size"));
     TRY(shape.vocab, count(root, "vocab_size"));
@@ -381,7 +489,7 @@ base::Result<ModelShape> parse_model_config(std::string_view text, const std::st
     // So that every count of weights fits 64 bits.
     const double widths = static_cast<double>(std::max(shape.n_experts, 1)) * shape.ffn +
                           static_cast<double>(shape.dense_ffn) + shape.shared_ffn +
-                          static_cast<double>(shape.n_heads) * shape.head_dim;
+                          static_cast<double>(shape.n_heads) * largest_head_dim(shape);
     if (shape.n_layers > 100'000 || shape.hidden > 1'000'000 || shape.ffn > 10'000'000 ||
         shape.n_heads > 100'000 || shape.head_dim > 100'000 ||
         4.0 * shape.n_layers * shape.hidden * widths > 1e18) {

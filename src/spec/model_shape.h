@@ -42,6 +42,13 @@ struct ModelShape {
     bool expert_bias = false;     // a number for each expert
     // gpt-oss: biases of the output, the router and the experts, and a sink of each head.
     bool biases_and_sinks = false;
+    // Above 0: so many layers attend to all positions and have such heads; n_kv_heads and head_dim
+    // are those of the layers with a window.
+    std::int32_t n_full_layers = 0;
+    std::int32_t full_kv_heads = 0;
+    std::int32_t full_head_dim = 0;
+    bool keys_are_values = false;       // of these layers: they have no matrix of values
+    bool dense_beside_experts = false;  // each layer has a feed-forward of width dense_ffn, too
 
     bool operator==(const ModelShape&) const = default;
 };

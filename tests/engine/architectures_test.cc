@@ -65,6 +65,8 @@ constexpr SynthKind kKinds[] = {
     kCohere2,
     kGemma2,
     kGemma3,
+    kGemma4,
+    kGemma4Moe,
     {"gemma3_windows_alone",
      [](model::SynthShape& s) {
          s.architecture = "gemma3";
@@ -100,9 +102,9 @@ double largest_error(const SynthFile& file, const std::vector<Token>& tokens) {
 class Architectures : public testing::TestWithParam<SynthKind> {};
 
 std::vector<SynthKind> kinds() {
-    return cases_or_few(kKinds,
-                        {"qwen2_yarn", "olmo3", "phi4", "glm4moe", "gpt_oss", "cohere2", "gemma3"},
-                        [](const SynthKind& kind) { return kind.name; });
+    return cases_or_few(
+        kKinds, {"qwen2_yarn", "olmo3", "phi4", "glm4moe", "gpt_oss", "cohere2", "gemma4moe"},
+        [](const SynthKind& kind) { return kind.name; });
 }
 INSTANTIATE_TEST_SUITE_P(Kinds, Architectures, testing::ValuesIn(kinds()),
                          [](const auto& given) { return given.param.name; });

@@ -89,6 +89,19 @@ void as_gpt_oss(model::SynthShape& s) {
     s.sliding_window = 7;
 }
 
+void as_gemma4(model::SynthShape& s) {
+    with_many_experts(s);
+    s.architecture = "gemma4";
+    s.dense_ffn = 96;
+    s.head_dim = 32;
+    s.windowed_kv_heads = 8;
+    s.windowed_head_dim = 16;
+    s.keys_are_values = true;
+    s.sliding_window = 7;
+    s.full_attention_period = 2;
+    s.logit_softcap = 3;
+}
+
 constexpr Case kCases[] = {
     {"two_cpus", 2, TensorType::q8_0, ops::KvType::f16, false, leave},
     {"four_cpus_small_heads", 4, TensorType::f32, ops::KvType::q8, false, with_small_heads},
@@ -100,6 +113,7 @@ constexpr Case kCases[] = {
     {"two_cpus_cohere2", 2, TensorType::q8_0, ops::KvType::f16, false, as_cohere2},
     {"two_cpus_glm4moe", 2, TensorType::nvfp4, ops::KvType::f16, false, as_glm4moe},
     {"two_cpus_gpt_oss", 2, TensorType::mxfp4, ops::KvType::f16, false, as_gpt_oss},
+    {"two_cpus_gemma4", 2, TensorType::q8_0, ops::KvType::q8, false, as_gemma4},
     {"two_vulkan_gemma2", 2, TensorType::q8_0, ops::KvType::f16, true, as_gemma2},
     {"one_vulkan", 1, TensorType::q8_0, ops::KvType::f16, true, leave},
     {"two_vulkan", 2, TensorType::q4_0, ops::KvType::q8, true, with_bias},
@@ -176,7 +190,7 @@ class DeviceGroups : public testing::TestWithParam<Case> {
 std::vector<Case> cases() {
     return cases_or_few(
         kCases,
-        {"four_cpus_small_heads", "two_cpus_bias", "two_cpus_many_experts", "two_cpus_gemma2",
+        {"four_cpus_small_heads", "two_cpus_bias", "two_cpus_many_experts", "two_cpus_gemma4",
          "two_cpus_glm4moe", "two_cpus_gpt_oss", "two_vulkan_experts"},
         [](const Case& one) { return one.name; });
 }

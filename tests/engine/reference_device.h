@@ -44,7 +44,7 @@ class ReferenceRouting final : public Routing {
     std::vector<Visit> visits;  // by row, and by expert within a row
 };
 
-// A page is [n_kv_heads, block_size, 2, head_dim]: key and value of a position side by side.
+// A page has the elements of one that travels, as floats.
 class ReferenceKv final : public KvArena {
   public:
     ReferenceKv(const ops::KvLayout& travelling, std::int64_t pages, std::int64_t swap_pages)
@@ -61,68 +61,63 @@ class ReferenceKv final : public KvArena {
         return base::Ok{};
     }
     base::Status read(core::PageId page, std::byte* bytes) const override {
-        std::memset(bytes, 0, base::size_of(layout_.page_bytes()));
-        for_each_element([&](std::int64_t at, std::int64_t travelling) {
-            const float value = pages_[page].empty() ? 0.0F : pages_[page][base::at(at)];
+        for (std::size_t i = 0; i < elements(); ++i) {
+            const float value = pages_[page].empty() ? 0.0F : pages_[page][i];
             if (layout_.type == ops::KvType::f32) {
-                std::memcpy(bytes + travelling, &value, sizeof value);
+                std::memcpy(bytes + 4 * i, &value, sizeof value);
             } else {
                 const std::uint16_t half = model::quant::float_to_half(value);
-                std::memcpy(bytes + travelling, &half, sizeof half);
+                std::memcpy(bytes + 2 * i, &half, sizeof half);
             }
-        });
+        }
         return base::Ok{};
     }
     base::Status write(core::PageId page, const std::byte* bytes) override {
-        touch(page);
-        for_each_element([&](std::int64_t at, std::int64_t travelling) {
-            float& value = pages_[page][base::at(at)];
+        pages_[page].resize(elements());
+        for (std::size_t i = 0; i < elements(); ++i) {
+            float& value = pages_[page][i];
             if (layout_.type == ops::KvType::f32) {
-                std::memcpy(&value, bytes + travelling, sizeof value);
+                std::memcpy(&value, bytes + 4 * i, sizeof value);
             } else {
                 std::uint16_t half = 0;
-                std::memcpy(&half, bytes + travelling, sizeof half);
+                std::memcpy(&half, bytes + 2 * i, sizeof half);
                 value = model::quant::half_to_float(half);
             }
-        });
+        }
         return base::Ok{};
     }
 
     const ops::KvLayout& layout() const { return layout_; }
-    // The key of a head at a position of the page; the value follows it.
-    float* key(core::PageId page, int head, int in_block) {
-        touch(page);
-        return pages_[page].data() + offset(head, in_block);
+    // Writes dimension d of the key and value of a head of a layer, at a position of the page.
+    void put(core::PageId page, const ops::KvLayout& layer, int head, int in_block, int d,
+             float key, float value) {
+        pages_[page].resize(elements());
+        pages_[page][key_at(layer, head, in_block, d)] = rounded(key);
+        pages_[page][value_at(layer, head, in_block, d)] = rounded(value);
     }
-    const float* key(core::PageId page, int head, int in_block) const {
-        return pages_[page].data() + offset(head, in_block);
+    double key(core::PageId page, const ops::KvLayout& layer, int head, int in_block, int d) const {
+        return static_cast<double>(pages_[page][key_at(layer, head, in_block, d)]);
+    }
+    double value(core::PageId page, const ops::KvLayout& layer, int head, int in_block,
+                 int d) const {
+        return static_cast<double>(pages_[page][value_at(layer, head, in_block, d)]);
+    }
+
+  private:
+    std::size_t elements() const {
+        return base::size_of(layout_.page_bytes() / layout_.element_bytes());
+    }
+    static std::size_t key_at(const ops::KvLayout& layer, int head, int in_block, int d) {
+        return base::size_of(layer.keys_of_head(head) / layer.element_bytes() +
+                             d * layer.positions() + in_block);
+    }
+    static std::size_t value_at(const ops::KvLayout& layer, int head, int in_block, int d) {
+        return base::size_of(layer.values_of_head(head) / layer.element_bytes() +
+                             in_block * layer.dims() + d);
     }
     float rounded(float value) const {
         if (layout_.type == ops::KvType::f32) return value;
         return model::quant::half_to_float(model::quant::float_to_half(value));
-    }
-
-  private:
-    std::int64_t offset(int head, int in_block) const {
-        return (std::int64_t{head} * layout_.block_size + in_block) * 2 * layout_.head_dim;
-    }
-    void touch(core::PageId page) {
-        if (pages_[page].empty()) pages_[page].resize(base::size_of(offset(layout_.n_kv_heads, 0)));
-    }
-    // Calls copy(element of a page here, byte of it as it travels).
-    template <typename Copy>
-    void for_each_element(Copy&& copy) const {
-        const std::int64_t bytes = layout_.element_bytes();
-        for (int head = 0; head < layout_.n_kv_heads; ++head) {
-            for (int p = 0; p < layout_.block_size; ++p) {
-                for (int d = 0; d < layout_.head_dim; ++d) {
-                    const std::int64_t at = offset(head, p) + d;
-                    copy(at, layout_.keys_of_head(head) + (d * layout_.positions() + p) * bytes);
-                    copy(at + layout_.head_dim,
-                         layout_.values_of_head(head) + (p * layout_.dims() + d) * bytes);
-                }
-            }
-        }
     }
 
     ops::KvLayout layout_;
@@ -192,19 +187,17 @@ class ReferenceDevice final : public Device {
     }
     void kv_store(const ops::KvStore& op) override {
         auto& kv = static_cast<ReferenceKv&>(op.kv);
-        const ops::KvLayout& layout = kv.layout();
+        const ops::KvLayout layout = kv.layout().of_heads(op.heads);
         for (const ops::SequenceRows& s : op.sequences) {
             for (std::int64_t r = 0; r < s.rows; ++r) {
                 const auto position = s.first_position + static_cast<std::int32_t>(r);
                 const core::PageId page = s.pages[base::at(position / layout.block_size)];
                 for (int head = 0; head < layout.n_kv_heads; ++head) {
-                    float* to = kv.key(page, head, position % layout.block_size);
                     const std::int64_t at =
                         ((s.first_row + r) * layout.n_kv_heads + head) * layout.head_dim;
-                    for (int d = 0; d < layout.head_dim; ++d) {
-                        to[d] = kv.rounded(of(op.keys)[at + d]);
-                        to[layout.head_dim + d] = kv.rounded(of(op.values)[at + d]);
-                    }
+                    for (int d = 0; d < layout.head_dim; ++d)
+                        kv.put(page, layout, head, position % layout.block_size, d,
+                               of(op.keys)[at + d], of(op.values)[at + d]);
                 }
             }
         }
@@ -301,8 +294,9 @@ class ReferenceDevice final : public Device {
             for (const int e : op.normalise ? chosen : experts) sum += weights[base::at(e)];
             if (op.sigmoid && !op.normalise) sum = 1;
             for (const int e : chosen)
-                routing.visits.push_back(
-                    {row, e, weights[base::at(e)] / sum * static_cast<double>(op.factor)});
+                routing.visits.push_back({row, e,
+                                          weights[base::at(e)] / sum *
+                                              static_cast<double>(op.factor) * factor_of(op, e)});
         }
     }
     void gather_visits(const ops::GatherVisits& op) override {
@@ -323,8 +317,10 @@ class ReferenceDevice final : public Device {
         const auto& visits = static_cast<const ReferenceRouting&>(op.routing).visits;
         for (std::int64_t i = 0; i < std::ssize(visits); ++i) {
             const ReferenceRouting::Visit& visit = visits[base::at(i)];
+            const bool first = i == 0 || visits[base::at(i - 1)].row != visit.row;
             for (std::int64_t c = 0; c < op.width; ++c) {
                 float& y = of(op.y)[visit.row * op.width + c];
+                if (op.replace && first) y = 0;
                 y = static_cast<float>(static_cast<double>(y) +
                                        visit.weight *
                                            static_cast<double>(of(op.x)[i * op.width + c]));
@@ -346,6 +342,11 @@ class ReferenceDevice final : public Device {
     static float* of(Buffer& b) { return static_cast<ReferenceBuffer&>(b).values.data(); }
     static const float* of(const Buffer& b) {
         return static_cast<const ReferenceBuffer&>(b).values.data();
+    }
+
+    static double factor_of(const ops::RouteRows& op, int expert) {
+        return op.expert_factors == nullptr ? 1
+                                            : static_cast<double>(of(*op.expert_factors)[expert]);
     }
 
     static double capped(double x, double cap) { return cap > 0 ? cap * std::tanh(x / cap) : x; }
@@ -420,21 +421,22 @@ class ReferenceDevice final : public Device {
     static void attend(const ops::Attention& op, const ops::SequenceRows& s, std::int64_t r,
                        int head) {
         const auto& kv = static_cast<const ReferenceKv&>(op.kv);
-        const ops::KvLayout& layout = kv.layout();
+        const ops::KvLayout layout = kv.layout().of_heads(op.heads);
         const int dim = layout.head_dim;
         const int kv_head = head / (op.n_heads / layout.n_kv_heads);
         const auto last = s.first_position + static_cast<std::int32_t>(r);
         const std::int32_t first = op.window > 0 ? std::max(0, last + 1 - op.window) : 0;
         const std::int64_t at = ((s.first_row + r) * op.n_heads + head) * dim;
         const float* q = of(op.q) + at;
-        const auto key_at = [&](std::int32_t p) {
-            return kv.key(s.pages[base::at(p / layout.block_size)], kv_head, p % layout.block_size);
+        const auto page_of = [&](std::int32_t p) {
+            return s.pages[base::at(p / layout.block_size)];
         };
         std::vector<double> weights;
         for (std::int32_t p = first; p <= last; ++p) {
             double score = 0;
             for (int d = 0; d < dim; ++d)
-                score += static_cast<double>(q[d]) * static_cast<double>(key_at(p)[d]);
+                score += static_cast<double>(q[d]) *
+                         kv.key(page_of(p), layout, kv_head, p % layout.block_size, d);
             score *= op.scale > 0 ? static_cast<double>(op.scale)
                                   : 1 / std::sqrt(static_cast<double>(dim));
             weights.push_back(capped(score, static_cast<double>(op.softcap)));
@@ -446,8 +448,8 @@ class ReferenceDevice final : public Device {
         for (int d = 0; d < dim; ++d) {
             double value = 0;
             for (std::int32_t p = first; p <= last; ++p) {
-                value +=
-                    weights[base::at(p - first)] / sum * static_cast<double>(key_at(p)[dim + d]);
+                value += weights[base::at(p - first)] / sum *
+                         kv.value(page_of(p), layout, kv_head, p % layout.block_size, d);
             }
             of(op.out)[at + d] = static_cast<float>(value);
         }

@@ -46,6 +46,8 @@ constexpr SynthKind kKinds[] = {
     kCohere2,
     kGemma2,
     kGemma3,
+    kGemma4,
+    kGemma4Moe,
 };
 
 Runner on_cpu(const SynthFile& file, spec::LayerRange layers, ops::KvType kv_type) {

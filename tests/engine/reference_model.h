@@ -44,8 +44,9 @@ class ReferenceModel {
         std::vector<Row> x;
         for (const std::int32_t token : tokens) {
             x.push_back(matrix_row("token_embd.weight", token));
-            scale(x.back(), is({"gemma2", "gemma3"}) ? std::sqrt(static_cast<double>(c_.hidden))
-                                                     : number("embedding_scale", 1));
+            scale(x.back(), is({"gemma2", "gemma3", "gemma4"})
+                                ? std::sqrt(static_cast<double>(c_.hidden))
+                                : number("embedding_scale", 1));
         }
         for (std::int32_t l = 0; l < c_.n_layers; ++l) x = layer(l, x);
         for (Row& row : x) row = norm(row, "output_norm.weight");
@@ -58,7 +59,7 @@ class ReferenceModel {
         std::vector<Row> q, k, v;
         for (std::size_t p = 0; p < x.size(); ++p) {
             const Row n = norm_if_there(x[p], blk + "attn_norm.weight");
-            const std::vector<Row> heads = queries_keys_values(blk, n);
+            const std::vector<Row> heads = queries_keys_values(l, n);
             q.push_back(turns(l) ? rope(heads[0], p, l) : heads[0]);
             k.push_back(turns(l) ? rope(heads[1], p, l) : heads[1]);
             v.push_back(heads[2]);
@@ -69,7 +70,7 @@ class ReferenceModel {
             const Row before = x[p];
             const std::string sinks = blk + "attn_sinks.weight";
             const Row sink = has(sinks) ? matrix_row(sinks, 0) : Row();
-            Row attended = times(blk + "attn_output.weight", attend(q[p], k, v, from, p, sink));
+            Row attended = times(blk + "attn_output.weight", attend(l, q[p], k, v, from, p, sink));
             add_bias(attended, blk + "attn_output.bias", 0);
             // In GLM 4.5 and gpt-oss this norm is of what the feed-forward reads.
             const bool feeds = is({"glm4moe", "gpt-oss"});
@@ -81,9 +82,13 @@ class ReferenceModel {
                               ? norm(before, blk + "attn_norm.weight")
                               : norm_if_there(x[p], blk + (feeds ? "post_attention_norm.weight"
                                                                  : "ffn_norm.weight"));
-            Row fed = norm_if_there(feed_forward(blk, n), blk + "post_ffw_norm.weight");
+            const bool mixed = has(blk + "pre_ffw_norm_2.weight");
+            Row fed = norm_if_there(mixed ? dense_and_experts(blk, x[p]) : feed_forward(blk, n),
+                                    blk + "post_ffw_norm.weight");
             scale(fed, number("residual_scale", 1));
             add(x[p], fed);
+            const std::string factor = blk + "layer_output_scale.weight";
+            if (has(factor)) scale(x[p], matrix_row(factor, 0)[0]);
         }
         return x;
     }
@@ -143,6 +148,11 @@ class ReferenceModel {
 
     // Layers that attend to all positions.
     bool is_full(std::int32_t l) const {
+        if (is({"gemma4"})) {
+            const auto* windowed = source_.file().find("gemma4.attention.sliding_window_pattern");
+            return !std::get<std::vector<bool>>(
+                std::get<model::MetaArray>(*windowed))[std::size_t(l)];
+        }
         const int period = is({"gemma2", "gpt-oss"}) ? 2 : is({"gemma3"}) ? 6 : 4;
         const auto said =
             source_.file().get_int(c_.architecture + ".attention.sliding_window_pattern");
@@ -171,10 +181,32 @@ class ReferenceModel {
         return Row(begin, begin + static_cast<std::ptrdiff_t>(n));
     }
 
-    std::vector<Row> queries_keys_values(const std::string& blk, const Row& n) {
+    // Of a head of the layer.
+    std::size_t head_size(std::int32_t l) const {
+        if (!is({"gemma4"}) || is_full(l)) return static_cast<std::size_t>(c_.head_dim);
+        const auto said = source_.file().get_int("gemma4.attention.key_length_swa");
+        CHECK(said.ok());
+        return static_cast<std::size_t>(*said);
+    }
+
+    std::vector<Row> queries_keys_values(std::int32_t l, const Row& n) {
+        const std::string blk = "blk." + std::to_string(l) + ".";
+        const std::size_t dim = head_size(l);
+        if (is({"gemma4"})) {
+            const bool shares = !has(blk + "attn_v.weight");
+            Row v = times(blk + (shares ? "attn_k.weight" : "attn_v.weight"), n);
+            for (std::size_t head = 0; head < v.size(); head += dim) {
+                double squares = 0;
+                for (std::size_t d = 0; d < dim; ++d) squares += v[head + d] * v[head + d];
+                const double root = std::sqrt(squares / static_cast<double>(dim) +
+                                              static_cast<double>(c_.norm_epsilon));
+                for (std::size_t d = 0; d < dim; ++d) v[head + d] /= root;
+            }
+            return {heads_of(blk + "attn_q", n, dim), heads_of(blk + "attn_k", n, dim), v};
+        }
         if (!has(blk + "attn_qkv.weight"))
-            return {heads_of(blk + "attn_q", n), heads_of(blk + "attn_k", n),
-                    heads_of(blk + "attn_v", n)};
+            return {heads_of(blk + "attn_q", n, dim), heads_of(blk + "attn_k", n, dim),
+                    heads_of(blk + "attn_v", n, dim)};
         const Row all = times(blk + "attn_qkv.weight", n);
         const auto q = static_cast<std::size_t>(c_.n_heads * c_.head_dim);
         const auto kv = static_cast<std::size_t>(c_.n_kv_heads * c_.head_dim);
@@ -182,7 +214,7 @@ class ReferenceModel {
     }
 
     Row feed_forward(const std::string& blk, const Row& n) {
-        if (has(blk + "ffn_gate_inp.weight")) return experts(blk, n);
+        if (has(blk + "ffn_gate_inp.weight")) return experts(blk, n, n);
         if (has(blk + "ffn_gate.weight")) return gated(blk, "", 1, 0, n);
         const auto ffn = static_cast<std::size_t>(c_.ffn);
         const Row both = times(blk + "ffn_up.weight", n);
@@ -191,9 +223,20 @@ class ReferenceModel {
         return times(blk + "ffn_down.weight", gate);
     }
 
+    // Gemma 4's: a feed-forward and experts side by side.
+    Row dense_and_experts(const std::string& blk, const Row& x) {
+        Row dense = gated(blk, "", 1, 0, norm(x, blk + "ffn_norm.weight"));
+        dense = norm(dense, blk + "post_ffw_norm_1.weight");
+        Row routed = norm(x, blk + "ffn_gate_inp.scale");
+        scale(routed, 1 / std::sqrt(static_cast<double>(c_.hidden)));
+        const Row read = norm(x, blk + "pre_ffw_norm_2.weight");
+        add(dense, norm(experts(blk, routed, read), blk + "post_ffw_norm_2.weight"));
+        return dense;
+    }
+
     // SiLU, and Gemma's GELU by tanh.
     double activation(double x) const {
-        if (!is({"gemma2", "gemma3"})) return x / (1 + std::exp(-x));
+        if (!is({"gemma2", "gemma3", "gemma4"})) return x / (1 + std::exp(-x));
         const double inner = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
         return 0.5 * x * (1 + std::tanh(inner));
     }
@@ -215,7 +258,7 @@ class ReferenceModel {
     }
 
     // Queries, keys or values of a row, before rope.
-    Row heads_of(const std::string& name, const Row& x) {
+    Row heads_of(const std::string& name, const Row& x, std::size_t head_dim) {
         Row y = times(name + ".weight", x);
         if (has(name + ".bias")) {
             const Matrix& bias = matrix(name + ".bias");
@@ -223,7 +266,7 @@ class ReferenceModel {
         }
         if (!has(name + "_norm.weight")) return y;
         if (is({"olmo2", "minimax-m2"})) return norm(y, name + "_norm.weight");
-        const auto dim = static_cast<std::ptrdiff_t>(c_.head_dim);
+        const auto dim = static_cast<std::ptrdiff_t>(head_dim);
         for (auto head = y.begin(); head != y.end(); head += dim) {
             const Row normed = norm(Row(head, head + dim), name + "_norm.weight");
             std::copy(normed.begin(), normed.end(), head);
@@ -238,9 +281,11 @@ class ReferenceModel {
             return blk + "ffn_" + what + ending + ".weight";
         };
         const std::size_t ffn = matrix(name("down")).cols;
-        CHECK(matrix(name("gate")).values.size() == n * ffn * x.size());
-        Row gate = times(name("gate"), expert * ffn, ffn, x);
-        Row up = times(name("up"), expert * ffn, ffn, x);
+        const bool fused = has(name("gate_up"));  // of an expert gate first
+        const std::size_t step = fused ? 2 * ffn : ffn;
+        CHECK(matrix(name(fused ? "gate_up" : "gate")).values.size() == n * step * x.size());
+        Row gate = times(name(fused ? "gate_up" : "gate"), expert * step, ffn, x);
+        Row up = times(name(fused ? "gate_up" : "up"), expert * step + (fused ? ffn : 0), ffn, x);
         add_bias(gate, blk + "ffn_gate" + ending + ".bias", expert);
         add_bias(up, blk + "ffn_up" + ending + ".bias", expert);
         for (std::size_t i = 0; i < ffn; ++i) gate[i] = gated_value(gate[i], up[i]);
@@ -263,9 +308,9 @@ class ReferenceModel {
     }
 
     // GLM 4.5 and MiniMax M2 take sigmoids of the scores, the others their softmax.
-    Row experts(const std::string& blk, const Row& x) {
+    Row experts(const std::string& blk, const Row& routed, const Row& x) {
         const bool sigmoid = is({"glm4moe", "minimax-m2"});
-        Row weight = times(blk + "ffn_gate_inp.weight", x);
+        Row weight = times(blk + "ffn_gate_inp.weight", routed);
         add_bias(weight, blk + "ffn_gate_inp.bias", 0);
         double all = 0;
         for (double& w : weight) all += (w = sigmoid ? 1 / (1 + std::exp(-w)) : std::exp(w));
@@ -287,6 +332,8 @@ class ReferenceModel {
         for (std::size_t i = 0; i < used; ++i) {
             Row one = gated(blk, "_exps", weight.size(), order[i], x);
             scale(one, weight[order[i]] / sum * number("expert_weights_scale", 1));
+            const std::string factors = blk + "ffn_down_exps.scale";
+            if (has(factors)) scale(one, matrix_row(factors, 0)[order[i]]);
             add(y, one);
         }
         if (has(blk + "ffn_gate_shexp.weight")) add(y, gated(blk, "_shexp", 1, 0, x));
@@ -317,24 +364,26 @@ class ReferenceModel {
     }
 
     Row rope(Row x, std::size_t position, std::int32_t l) const {
-        const auto head_dim = static_cast<std::size_t>(c_.head_dim);
+        const std::size_t head_dim = head_size(l);
         // OLMo 3 and Gemma 3 scale the layers without a window alone; Gemma 3 turns the others by
         // another base.
         const bool local = c_.sliding_window > 0 && !is_full(l);
-        const bool plain = local && is({"olmo2", "gemma3"});
-        const double base = local && is({"gemma3"}) ? 10000.0 : static_cast<double>(c_.rope_base);
+        const bool plain = local && is({"olmo2", "gemma3", "gemma4"});
+        const bool own_base = local && is({"gemma3", "gemma4"});
+        const double base = own_base ? 10000.0 : static_cast<double>(c_.rope_base);
+        const std::size_t rope_dim =
+            is({"gemma4"}) ? head_dim : static_cast<std::size_t>(c_.rope_dim);
         for (std::size_t head = 0; head < x.size(); head += head_dim) {
-            for (std::size_t i = 0; 2 * i < static_cast<std::size_t>(c_.rope_dim); ++i) {
+            for (std::size_t i = 0; 2 * i < rope_dim; ++i) {
                 double angle =
                     static_cast<double>(position) *
                     (plain ? 1.0 : static_cast<double>(c_.rope_scale)) /
-                    std::pow(base, 2.0 * static_cast<double>(i) / static_cast<double>(c_.rope_dim));
+                    std::pow(base, 2.0 * static_cast<double>(i) / static_cast<double>(rope_dim));
                 if (!plain && !c_.rope_factors.empty())
                     angle /= static_cast<double>(c_.rope_factors[i]);
                 const bool adjacent = c_.rope_pairs == model::RopePairs::adjacent;
                 const std::size_t first = head + (adjacent ? 2 * i : i);
-                const std::size_t second =
-                    adjacent ? first + 1 : first + static_cast<std::size_t>(c_.rope_dim) / 2;
+                const std::size_t second = adjacent ? first + 1 : first + rope_dim / 2;
                 const auto magnitude = plain ? 1.0 : static_cast<double>(c_.rope_magnitude);
                 const double a = x[first] * magnitude;
                 const double b = x[second] * magnitude;
@@ -346,16 +395,17 @@ class ReferenceModel {
     }
 
     // sinks: of each head, or none.
-    Row attend(const Row& q, const std::vector<Row>& k, const std::vector<Row>& v, std::size_t from,
-               std::size_t position, const Row& sinks) const {
-        const auto dim = static_cast<std::size_t>(c_.head_dim);
-        const auto group = static_cast<std::size_t>(c_.n_heads / c_.n_kv_heads);
-        // Granite says it; the largest Gemmas divide by the root of hidden / heads.
+    Row attend(std::int32_t l, const Row& q, const std::vector<Row>& k, const std::vector<Row>& v,
+               std::size_t from, std::size_t position, const Row& sinks) const {
+        const std::size_t dim = head_size(l);
+        const std::size_t group = q.size() / k[0].size();
+        // Granite says it, Gemma 4 does not scale; the largest Gemmas divide by the root of hidden
+        // / heads.
         const bool by_hidden =
             (is({"gemma2"}) && c_.n_layers == 46) || (is({"gemma3"}) && c_.n_layers == 62);
         const double usual = 1 / std::sqrt(by_hidden ? static_cast<double>(c_.hidden) / c_.n_heads
                                                      : static_cast<double>(dim));
-        const double factor = number("attention.scale", usual);
+        const double factor = number("attention.scale", is({"gemma4"}) ? 1 : usual);
         const double cap = number("attn_logit_softcapping", 0);
         Row out(q.size(), 0.0);
         for (std::size_t head = 0; head < static_cast<std::size_t>(c_.n_heads); ++head) {

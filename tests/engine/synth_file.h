@@ -126,6 +126,27 @@ inline constexpr SynthKind kGemma3{"gemma3", [](model::SynthShape& s) {
                                        s.full_attention_period = 3;
                                        s.rope_scaling = {"linear", 8, 16};
                                    }};
+inline void make_gemma4(model::SynthShape& shape) {
+    shape.architecture = "gemma4";
+    shape.tied_embeddings = true;
+    shape.head_dim = 64;
+    shape.windowed_kv_heads = 6;
+    shape.windowed_head_dim = 16;
+    shape.keys_are_values = true;
+    shape.rope_base = 1e6F;
+    shape.sliding_window = 11;
+    shape.full_attention_period = 3;
+    shape.rope_scaling = {"proportional", 0.25F, 512};
+    shape.logit_softcap = 3;
+}
+inline constexpr SynthKind kGemma4{"gemma4", make_gemma4};
+inline constexpr SynthKind kGemma4Moe{"gemma4moe", [](model::SynthShape& s) {
+                                          make_experts(s, "gemma4", 8, 2);
+                                          make_gemma4(s);
+                                          s.windowed_head_dim = 48;
+                                          s.keys_are_values = false;
+                                          s.dense_ffn = 96;
+                                      }};
 inline constexpr SynthKind kMixtral{"mixtral",
                                     [](model::SynthShape& s) { make_experts(s, "llama", 8, 2); }};
 inline constexpr SynthKind kQwen3Moe{

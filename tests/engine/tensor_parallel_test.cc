@@ -82,6 +82,17 @@ constexpr Case kCases[] = {
          s.attention_softcap = 2;
          s.logit_softcap = 3;
      }},
+    {"gemma4", TensorType::q8_0,
+     [](model::SynthShape& s) {
+         s.architecture = "gemma4";
+         s.head_dim = 64;
+         s.windowed_kv_heads = 8;
+         s.windowed_head_dim = 16;
+         s.keys_are_values = true;
+         s.sliding_window = 13;
+         s.full_attention_period = 2;
+     },
+     ops::KvType::q8},
     {"kv_in_q8", TensorType::q8_0, [](model::SynthShape&) {}, ops::KvType::q8},
     {"kv_in_q8_heads_of_12", TensorType::f32, [](model::SynthShape& s) { s.hidden = 96; },
      ops::KvType::q8},

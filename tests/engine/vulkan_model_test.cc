@@ -46,6 +46,8 @@ constexpr Case kCases[] = {
     {kCohere2, TensorType::q8_0, ops::KvType::f16},
     {kGemma2, TensorType::q8_0, ops::KvType::f16},
     {kGemma3, TensorType::q8_0, ops::KvType::f16},
+    {kGemma4, TensorType::q8_0, ops::KvType::q8},
+    {kGemma4Moe, TensorType::q8_0, ops::KvType::f16},
     {kGlm4Moe, TensorType::q8_0, ops::KvType::f16},
     {kGptOss, TensorType::mxfp4, ops::KvType::f16},
 };

@@ -54,8 +54,9 @@ TEST_F(Families, EachIsSmallAndCanBeRunInEveryKindOfWeights) {
                     layer_bytes += static_cast<std::int64_t>(tensor.bytes);
             }
             EXPECT_EQ(info.spec.layer_bytes, layer_bytes) << shape.name;
-            EXPECT_EQ(info.spec.kv_bytes_per_token_layer, 4 * shape.n_kv_heads * shape.head_size())
-                << shape.name;
+            const std::int32_t keys = std::max(shape.n_kv_heads * shape.head_size(),
+                                               shape.windowed_kv_heads * shape.windowed_head_dim);
+            EXPECT_EQ(info.spec.kv_bytes_per_token_layer, 4 * keys) << shape.name;
         }
     }
 }
@@ -143,6 +144,38 @@ TEST_F(Families, GemmasHaveGeluCapsAndWindows) {
     EXPECT_EQ(third.windowed_rope_base, 10000.0F);
     EXPECT_EQ(third.rope_base, 1e6F);
     EXPECT_EQ(third.rope_scale, 0.125F);
+}
+
+TEST_F(Families, Gemma4HasHeadsOfTwoSizes) {
+    const auto file = like("gemma4");
+    const ModelConfig config = *read_model_config(*file);
+    EXPECT_EQ(config.full_attention, (std::vector<bool>{0, 0, 0, 0, 0, 1}));
+    EXPECT_EQ(config.head_dim_of(4), 64);
+    EXPECT_EQ(config.kv_heads_of(4), 8);
+    EXPECT_EQ(config.rope_dim_of(4), 64);
+    EXPECT_EQ(config.head_dim_of(5), 128);
+    EXPECT_EQ(config.kv_heads_of(5), 2);
+    EXPECT_EQ(config.rope_dim_of(5), 128);
+    EXPECT_TRUE(config.has_values(4));
+    EXPECT_FALSE(config.has_values(5));
+    EXPECT_EQ(file->find_tensor("blk.5.attn_v.weight"), nullptr);
+    EXPECT_EQ(config.page_kv_heads(), 8);
+    EXPECT_EQ(config.page_head_dim(), 64);
+    EXPECT_TRUE(config.value_norm && config.layer_scales);
+    EXPECT_EQ(config.attention_scale, 1.0F);
+    EXPECT_EQ(config.logit_softcap, 30.0F);
+    EXPECT_EQ(config.windowed_rope_base, 10000.0F);
+    EXPECT_EQ(config.rope_base, 1e6F);
+    ASSERT_EQ(config.rope_factors.size(), 64U);
+    EXPECT_EQ(config.rope_factors[15], 1.0F);
+    EXPECT_EQ(config.rope_factors[16], 1e30F);
+    EXPECT_THAT(describe_text(*file),
+                HasSubstr("8 heads of 128, 2 KV heads, 8 of 64 in layers with "
+                          "the window, the last 512 positions"));
+    const ModelConfig mixed = config_of("gemma4moe");
+    EXPECT_TRUE(mixed.dense_beside_experts && mixed.fused_experts);
+    EXPECT_EQ(mixed.dense_width(), 512);
+    EXPECT_EQ(mixed.ffn, 256);
 }
 
 TEST_F(Families, Glm4MoeHasADenseLayerASharedExpertAndSigmoids) {
@@ -235,6 +268,54 @@ TEST_F(Families, ExpertsThatAreRoutedInAnotherWayAreRefusedByName) {
     EXPECT_THAT(problem_with(*file, "leading_dense_block_count", 0U), HasSubstr("tensor blk.0."));
     EXPECT_THAT(problem_with(*file, "expert_shared_feed_forward_length", 0U),
                 HasSubstr("_shexp.weight: not part of"));
+}
+
+// The metadata and tensors of the small Gemma 4, with one key changed.
+std::string problem_of_gemma4(const GgufFile& file, const std::string& key, GgufValue value) {
+    GgufBuilder builder;
+    builder.set("general.architecture", "gemma4");
+    const auto set = [&](const std::string& rest, GgufValue otherwise) {
+        builder.set("gemma4." + rest, key == rest ? value : std::move(otherwise));
+    };
+    for (const char* rest :
+         {"block_count", "embedding_length", "context_length", "feed_forward_length",
+          "attention.head_count", "attention.sliding_window", "attention.key_length",
+          "attention.value_length", "attention.key_length_swa", "attention.value_length_swa"})
+        set(rest, static_cast<std::uint32_t>(*file.get_int(std::string("gemma4.") + rest)));
+    set("attention.head_count_kv", std::vector<std::int32_t>{8, 8, 8, 8, 8, 2});
+    for (const char* rest : {"attention.shared_kv_layers", "embedding_length_per_layer_input"})
+        set(rest, 0U);
+    for (const TensorInfo& tensor : file.tensors()) {
+        if (tensor.name != kRopeFactors) builder.add_tensor(tensor.name, tensor.type, tensor.shape);
+    }
+    const auto config = read_model_config(**GgufFile::from_header(builder.header(), "m.gguf"));
+    return config.ok() ? "" : config.error().message;
+}
+
+TEST_F(Families, Gemma4sThatWeCannotRunAreRefusedByName) {
+    using Counts = std::vector<std::int32_t>;
+    const auto file = like("gemma4");
+    EXPECT_EQ(problem_of_gemma4(*file, "", 0U), "");
+    // Some converters write one width for each layer.
+    EXPECT_EQ(problem_of_gemma4(*file, "feed_forward_length", Counts(6, 768)), "");
+    Counts widths(6, 768);
+    widths[3] = 1536;
+    EXPECT_THAT(problem_of_gemma4(*file, "feed_forward_length", widths),
+                HasSubstr("gemma4.feed_forward_length: 768 and 1536, expected one width"));
+    EXPECT_THAT(problem_of_gemma4(*file, "attention.shared_kv_layers", 4U),
+                HasSubstr("gemma4.attention.shared_kv_layers: 4, layers that share keys and values "
+                          "are not supported"));
+    EXPECT_THAT(problem_of_gemma4(*file, "embedding_length_per_layer_input", 256U),
+                HasSubstr("gemma4.embedding_length_per_layer_input: 256, embeddings of layers are "
+                          "not supported"));
+    EXPECT_THAT(problem_of_gemma4(*file, "attention.head_count_kv", Counts{8, 8, 4, 8, 8, 2}),
+                HasSubstr("gemma4.attention.head_count_kv: 4 in layer 2, expected"));
+    EXPECT_THAT(problem_of_gemma4(*file, "attention.head_count_kv", Counts{8, 8}),
+                HasSubstr("expected an array of 6 numbers, one a layer"));
+    EXPECT_THAT(problem_of_gemma4(*file, "attention.head_count_kv", Counts{3, 3, 3, 3, 3, 2}),
+                HasSubstr("gemma4.attention.head_count_kv: 3, expected a divisor of the 8 heads"));
+    EXPECT_THAT(problem_of_gemma4(*file, "attention.value_length_swa", 32U),
+                HasSubstr("attention.value_length_swa: 32, expected the key length 64"));
 }
 
 // The header of a model with one tensor more.

@@ -84,6 +84,9 @@ class HfFolderWriter {
 
     // The file with the experts of a gpt-oss, in MXFP4.
     const GgufFile* experts = nullptr;
+    // As a model that sees images, too: its text model has a part of config.json and a prefix of
+    // its own, and there are tensors besides.
+    bool sees_images = false;
     // The folder's config.json, which may be changed before write().
     Json config = Json::object();
     Json tokenizer = Json::object();
@@ -102,6 +105,7 @@ class HfFolderWriter {
         fill_config();
         fill_tokenizer();
         write_tensors();
+        if (sees_images) config = {{"model_type", "gemma4"}, {"text_config", config}};
         write_file(folder_ + "/config.json", config.dump(1));
         write_file(folder_ + "/tokenizer.json", tokenizer.dump());
         write_file(folder_ + "/tokenizer_config.json", tokenizer_config.dump(1));
@@ -127,6 +131,7 @@ class HfFolderWriter {
                 : c.architecture == "gpt-oss"                       ? "gpt_oss"
                 : c.architecture == "command-r"                     ? "cohere"
                 : c.architecture == "gemma3"                        ? "gemma3_text"
+                : c.architecture == "gemma4"                        ? "gemma4_text"
                                                                     : c.architecture;
         set("model_type", type_);
         set("num_hidden_layers", c.n_layers);
@@ -156,6 +161,7 @@ class HfFolderWriter {
         if (type_ == "phi3") fill_longrope();
         fill_scales();
         if (has_experts) fill_experts();
+        if (type_ == "gemma4_text") fill_gemma4();
         const std::string scaling = c.architecture + ".rope.scaling.";
         if (file_.find(scaling + "type") != nullptr) {
             Json block{{"type", *file_.get_string(scaling + "type")},
@@ -202,6 +208,38 @@ class HfFolderWriter {
             set("use_routing_bias", true);
             set("scoring_func", "sigmoid");
         }
+    }
+
+    // Heads of two kinds, and experts beside feed-forwards.
+    void fill_gemma4() {
+        const ModelConfig& c = config_;
+        config["head_dim"] = c.windowed_head_dim;
+        config["num_key_value_heads"] = c.windowed_kv_heads;
+        config["global_head_dim"] = c.head_dim;
+        config["num_global_key_value_heads"] = c.n_kv_heads;
+        config["attention_k_eq_v"] = c.keys_are_values;
+        config["hidden_size_per_layer_input"] = 0;
+        config["num_kv_shared_layers"] = 0;
+        config["enable_moe_block"] = c.n_experts > 0;
+        config["num_experts"] = Json();
+        if (c.n_experts > 0) {
+            config["num_experts"] = c.n_experts;
+            config["top_k_experts"] = c.n_experts_used;
+            config["moe_intermediate_size"] = c.ffn;
+            config["intermediate_size"] = c.dense_ffn;
+        }
+        Json types = Json::array();
+        for (std::int32_t l = 0; l < c.n_layers; ++l)
+            types.push_back(c.window_of(l) > 0 ? "sliding_attention" : "full_attention");
+        config["layer_types"] = types;
+        const auto turned = std::count(c.rope_factors.begin(), c.rope_factors.end(), 1.0F);
+        config["rope_parameters"] = {
+            {"full_attention",
+             {{"rope_type", "proportional"},
+              {"rope_theta", c.rope_base},
+              {"partial_rotary_factor",
+               static_cast<double>(turned) / static_cast<double>(c.rope_factors.size())}}},
+            {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 10000.0}}}};
     }
 
     // The factors and caps of a GGUF file under the names that config.json has for them.
@@ -333,8 +371,13 @@ class HfFolderWriter {
     void add(const std::string& name, TensorType type, const std::vector<std::int64_t>& shape,
              const std::string& bytes) {
         const std::size_t part = n_tensors_++ % parts_.size();
-        parts_[part].add(name, dtype_of(type), shape, bytes);
-        place_[name] = part;
+        const bool inner = sees_images && name.starts_with("model.layers.");
+        const std::string full = sees_images && (inner || name == "model.norm.weight" ||
+                                                 name == "model.embed_tokens.weight")
+                                     ? "model.language_model." + name.substr(6)
+                                     : name;
+        parts_[part].add(full, dtype_of(type), shape, bytes);
+        place_[full] = part;
     }
 
     // Hugging Face's name of a tensor: "model.layers.3.self_attn.q_proj.weight" for
@@ -372,6 +415,17 @@ class HfFolderWriter {
              {{"post_attention_norm", "post_attention_layernorm"},
               {"ffn_norm", "pre_feedforward_layernorm"},
               {"post_ffw_norm", "post_feedforward_layernorm"}}},
+            {"gemma4_text",
+             {{"post_attention_norm", "post_attention_layernorm"},
+              {"ffn_norm", "pre_feedforward_layernorm"},
+              {"post_ffw_norm", "post_feedforward_layernorm"},
+              {"post_ffw_norm_1", "post_feedforward_layernorm_1"},
+              {"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
+              {"post_ffw_norm_2", "post_feedforward_layernorm_2"},
+              {"layer_output_scale", "layer_scalar"},
+              {"ffn_gate_up_exps", "experts.gate_up_proj"},
+              {"ffn_down_exps", "experts.down_proj"},
+              {"ffn_gate_inp", "router.proj"}}},
             {"glm4_moe",
              {{"post_attention_norm", "post_attention_layernorm"},
               {"exp_probs_b", "mlp.gate.e_score_correction_bias"},
@@ -394,7 +448,11 @@ class HfFolderWriter {
         const std::string layer = "model.layers." + name.substr(4, first - 4) + ".";
         const auto of_type = kOfType.find(type_);
         if (of_type != kOfType.end() && of_type->second.contains(inner)) {
-            const bool whole = inner == "exp_probs_b" || inner == "attn_sinks";
+            if (name.ends_with(".scale"))
+                return layer +
+                       (inner == "ffn_gate_inp" ? "router.scale" : "router.per_expert_scale");
+            const bool whole = inner == "exp_probs_b" || inner == "attn_sinks" ||
+                               inner == "layer_output_scale" || inner.ends_with("_exps");
             return layer + of_type->second.at(inner) + (whole ? "" : name.substr(second));
         }
         return layer + kInner.at(inner) + name.substr(second);
@@ -530,7 +588,7 @@ class HfFolderWriter {
                 write_as_gpt_oss(tensor)) {
                 continue;
             }
-            if (tensor.shape.size() == 3) {
+            if (tensor.shape.size() == 3 && type_ != "gemma4_text") {
                 write_experts(tensor);
                 continue;
             }
@@ -544,9 +602,14 @@ class HfFolderWriter {
                     bytes, static_cast<std::size_t>(tensor.rows()),
                     static_cast<std::size_t>(q ? config_.n_heads : config_.n_kv_heads));
             }
-            if (is_gemma() && tensor.name.ends_with("norm.weight")) bytes = less_one(bytes);
+            const bool adds_one = is_gemma() && type_ != "gemma4_text";
+            if (adds_one && tensor.name.ends_with("norm.weight")) bytes = less_one(bytes);
             std::vector<std::int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
             add(name_of(tensor.name), tensor.type, shape, bytes);
+        }
+        if (sees_images) {
+            add("model.vision_tower.patch_embedder.weight", TensorType::f32, {1, 2}, "12345678");
+            add("model.embed_vision.projection.weight", TensorType::f32, {1, 1}, "1234");
         }
         Json map = Json::object();
         for (const auto& [name, part] : place_) map[name] = part_name(part);

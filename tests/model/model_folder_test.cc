@@ -96,6 +96,11 @@ void expect_same_config(const ModelConfig& a, const ModelConfig& b) {
     EXPECT_EQ(a.shared_ffn, b.shared_ffn);
     EXPECT_EQ(a.n_dense_layers, b.n_dense_layers);
     EXPECT_EQ(a.dense_ffn, b.dense_ffn);
+    EXPECT_EQ(a.windowed_kv_heads, b.windowed_kv_heads);
+    EXPECT_EQ(a.windowed_head_dim, b.windowed_head_dim);
+    EXPECT_EQ(a.windowed_rope_dim, b.windowed_rope_dim);
+    EXPECT_EQ(a.keys_are_values, b.keys_are_values);
+    EXPECT_EQ(a.dense_beside_experts, b.dense_beside_experts);
     EXPECT_EQ(a.rope_dim, b.rope_dim);
 }
 
@@ -139,7 +144,7 @@ TEST_F(Folder, HoldsTheTensorsOfTheGgufFile) {
     for (const char* name :
          {"tiny", "tiny-tied", "tiny-qwen2", "tiny-qwen3", "tiny-mistral", "tiny-mixtral",
           "tiny-qwen3moe", "smollm3", "olmo2", "glm4", "phi4", "granite", "command-r", "gemma2",
-          "gemma3", "granitemoe", "glm4moe", "minimax-m2"}) {
+          "gemma3", "gemma4", "granitemoe", "glm4moe", "minimax-m2"}) {
         for (const TensorType type : {TensorType::bf16, TensorType::f16, TensorType::f32}) {
             // To a sanitizer both types of sixteen bits are the same.
             if (kSanitized && type == TensorType::f16) continue;
@@ -195,6 +200,63 @@ TEST_F(Folder, OfGptOssHasExpertsInMxfp4) {
     writer.write();
     EXPECT_THAT(ModelFolder::open(path()).error().message,
                 HasSubstr("config.json: quantization_config.quant_method: expected \"mxfp4\""));
+}
+
+// GGUF files have gate and up of all experts in one tensor; of a folder they are two. The text
+// model of a folder with more is read alone.
+TEST_F(Folder, OfGemma4HasItsExpertsAndItsTextModelAlone) {
+    const SynthShape shape = shape_named("gemma4moe");
+    const auto file = synth(shape, TensorType::f32);
+    HfFolderWriter writer(*file, path(), 2);
+    writer.sees_images = true;
+    writer.write();
+    const auto folder = ModelFolder::open(path());
+    ASSERT_TRUE(folder.ok()) << folder.error().message;
+    expect_same_config(*read_model_config(**folder), *read_model_config(*file));
+    const auto floats = [](std::span<const std::byte> bytes) {
+        std::vector<float> values(bytes.size() / sizeof(float));
+        std::memcpy(values.data(), bytes.data(), bytes.size());
+        return values;
+    };
+    const auto both =
+        floats(file->read(*file->find_tensor("blk.1.ffn_gate_up_exps.weight")).value());
+    const auto up = floats(*(*folder)->tensor("blk.1.ffn_up_exps.weight"));
+    const std::size_t matrix = static_cast<std::size_t>(shape.ffn * shape.hidden);
+    ASSERT_EQ(up.size() * 2, both.size());
+    for (std::size_t i = 0; i < up.size(); ++i)
+        ASSERT_EQ(up[i], both[i / matrix * 2 * matrix + matrix + i % matrix]) << i;
+    for (const char* name :
+         {"ffn_gate_inp.scale", "ffn_down_exps.scale", "layer_output_scale.weight",
+          "pre_ffw_norm_2.weight", "ffn_down_exps.weight", "attn_k.weight"}) {
+        const std::string tensor = std::string("blk.5.") + name;
+        EXPECT_EQ(floats(*(*folder)->tensor(tensor)),
+                  floats(file->read(*file->find_tensor(tensor)).value()))
+            << name;
+    }
+    const auto planned = spec::read_model_config_file(path() + "/config.json");
+    ASSERT_TRUE(planned.ok()) << planned.error().message;
+    const spec::ModelSpec by_shape = model_spec(*planned, spec::WeightFormat::f32);
+    const spec::ModelSpec spec = *read_model_spec(*file);
+    EXPECT_EQ(by_shape.layer_bytes, spec.layer_bytes);
+    EXPECT_EQ(by_shape.kv_bytes_per_token_layer, spec.kv_bytes_per_token_layer);
+    EXPECT_EQ(by_shape.layer_expert_bytes, spec.layer_expert_bytes);
+    EXPECT_EQ(by_shape.flops_per_token_layer, spec.flops_per_token_layer);
+    // The divisors of rope are no parameters.
+    EXPECT_EQ(parameter_count(*planned), collect_info(*file).parameters - 64);
+}
+
+TEST_F(Folder, Gemma4sWithEmbeddingsOfLayersOrSharedKeysAreRefused) {
+    const auto file = synth(shape_named("gemma4"), TensorType::f16);
+    for (const char* key : {"hidden_size_per_layer_input", "num_kv_shared_layers"}) {
+        HfFolderWriter writer(*file, path());
+        writer.write();
+        writer.config[key] = 8;
+        test_support::write_file(path() + "/config.json", writer.config.dump());
+        EXPECT_THAT(ModelFolder::open(path()).error().message,
+                    HasSubstr(std::string("config.json: ") + key + ": expected 0"));
+        EXPECT_THAT(spec::read_model_config_file(path() + "/config.json").error().message,
+                    HasSubstr(key));
+    }
 }
 
 // Published ones say so; runtimes of GGUF files round.

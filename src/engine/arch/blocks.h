@@ -94,7 +94,11 @@ class AttentionRunner {
     void prepare_heads(Device& device, const model::ModelConfig& config,
                        const AttentionWeights& weights, std::int32_t layer, const LayerRows& rows);
 
+    // ones_, where values are normed.
+    base::Status make_ones(Device& device, const model::ModelConfig& config);
+
     std::unique_ptr<Buffer> q_, k_, v_, attended_;
+    std::unique_ptr<Buffer> ones_;  // [the largest head]: weights of a norm that has none
 };
 
 // x += W_down (silu(W_gate n) * W_up n), n = norm(x), or what attention has read; or with GELU.
@@ -119,12 +123,21 @@ class FeedForwardRunner {
   public:
     base::Status run(Device& device, const model::ModelConfig& config,
                      const FeedForwardWeights& weights, const LayerRows& rows, BlockRows& shared);
-    // The same of rows that shared.normed has already.
+    // y = W_down (...) of rows as they are.
+    base::Status multiply(Device& device, const model::ModelConfig& config,
+                          const FeedForwardWeights& weights, const Buffer& normed,
+                          std::int64_t rows, Buffer& y);
+    // The same as run() of rows that shared.normed has already.
     base::Status run_normed(Device& device, const model::ModelConfig& config,
                             const FeedForwardWeights& weights, const LayerRows& rows,
                             BlockRows& shared);
 
   private:
+    // gate_, which the last matrix gets.
+    base::Status make_gate(Device& device, const model::ModelConfig& config,
+                           const FeedForwardWeights& weights, const Buffer& normed,
+                           std::int64_t rows);
+
     std::unique_ptr<Buffer> gate_, up_;
 };
 
@@ -140,6 +153,7 @@ struct ExpertWeights {
     // [n_experts, outputs], or null
     std::unique_ptr<Buffer> gate_bias, up_bias, down_bias;
     std::optional<FeedForwardWeights> shared;
+    std::unique_ptr<Buffer> factors;  // [n_experts], of their weights, or null
 
     static base::Result<std::int64_t> bytes(const WeightLoader& loader,
                                             const model::ModelConfig& config, std::int32_t layer);
@@ -151,6 +165,11 @@ class ExpertRunner {
   public:
     base::Status run(Device& device, const model::ModelConfig& config, const ExpertWeights& weights,
                      const LayerRows& rows, BlockRows& shared);
+    // What the experts make of the rows normed, by what the router makes of the rows routed: added
+    // to y, or in the place of what was there. Without the expert that every row visits.
+    base::Status visit_rows(Device& device, const model::ModelConfig& config,
+                            const ExpertWeights& weights, const Buffer& routed,
+                            const Buffer& normed, std::int64_t rows, Buffer& y, bool replace);
 
   private:
     base::Status route(Device& device, const model::ModelConfig& config,
@@ -162,6 +181,32 @@ class ExpertRunner {
     std::unique_ptr<Buffer> scores_;                        // [rows, n_experts]
     std::unique_ptr<Buffer> inputs_, gate_, up_, outputs_;  // a row for each visit
     FeedForwardRunner of_all_;                              // the expert that every row visits
+};
+
+// A feed-forward and experts side by side: x += norm(norm(feed-forward(norm(x))) +
+// norm(experts(norm(x)))), each norm with weights of its own, and the router reads one more.
+struct MixedWeights {
+    FeedForwardWeights dense;
+    ExpertWeights experts;
+    std::unique_ptr<Buffer> dense_norm, experts_norm;  // [hidden], of what each makes
+    std::unique_ptr<Buffer> router_norm;               // [hidden]
+
+    static base::Result<std::int64_t> bytes(const WeightLoader& loader,
+                                            const model::ModelConfig& config, std::int32_t layer);
+    static base::Result<MixedWeights> load(WeightLoader& loader, const model::ModelConfig& config,
+                                           std::int32_t layer);
+};
+
+class MixedRunner {
+  public:
+    base::Status run(Device& device, const model::ModelConfig& config, const MixedWeights& weights,
+                     const LayerRows& rows);
+
+  private:
+    FeedForwardRunner dense_;
+    ExpertRunner experts_;
+    std::unique_ptr<Buffer> normed_, routed_;  // [rows, hidden]
+    std::unique_ptr<Buffer> of_dense_, of_experts_;
 };
 
 }  // namespace helix::engine

@@ -3,13 +3,28 @@
 #include "base/check.h"
 
 namespace helix::engine {
+namespace {
+
+// The tensor of the norm of what experts read.
+std::string expert_norm(const model::ModelConfig& config) {
+    return config.dense_beside_experts ? "pre_ffw_norm_2.weight" : config.feed_forward_norm;
+}
+
+}  // namespace
 
 base::Result<std::int64_t> ExpertWeights::bytes(const WeightLoader& loader,
                                                 const model::ModelConfig& config,
                                                 std::int32_t layer) {
-    std::vector<std::string> names{config.feed_forward_norm, "ffn_gate_inp.weight",
-                                   "ffn_gate_exps.weight", "ffn_up_exps.weight",
+    std::vector<std::string> names{expert_norm(config), "ffn_gate_inp.weight",
                                    "ffn_down_exps.weight"};
+    std::int64_t fused = 0;
+    if (config.fused_experts) {
+        const std::int64_t rows[] = {config.ffn, config.ffn};
+        TRY(fused, loader.split_bytes(layer_tensor(layer, "ffn_gate_up_exps.weight"), rows));
+    } else {
+        names.insert(names.end(), {"ffn_gate_exps.weight", "ffn_up_exps.weight"});
+    }
+    if (config.dense_beside_experts) names.emplace_back("ffn_down_exps.scale");
     if (config.selection_bias) names.emplace_back("exp_probs_b.bias");
     std::int64_t biases = 0;
     if (config.expert_biases) {
@@ -22,7 +37,7 @@ base::Result<std::int64_t> ExpertWeights::bytes(const WeightLoader& loader,
                      {"ffn_gate_shexp.weight", "ffn_up_shexp.weight", "ffn_down_shexp.weight"});
     }
     TRY(const std::int64_t sum, tensors_bytes(loader, layer, names));
-    return sum + biases;
+    return sum + biases + fused;
 }
 
 base::Result<ExpertWeights> ExpertWeights::load(WeightLoader& loader,
@@ -32,13 +47,23 @@ base::Result<ExpertWeights> ExpertWeights::load(WeightLoader& loader,
     const std::int64_t n = config.n_experts;
     const std::int64_t hidden = config.hidden;
     ExpertWeights weights;
-    TRY(weights.norm, loader.vector(layer_tensor(layer, config.feed_forward_norm), hidden));
+    TRY(weights.norm, loader.vector(layer_tensor(layer, expert_norm(config)), hidden));
     TRY(weights.router, loader.matrix(name("ffn_gate_inp.weight"), n, hidden));
     if (config.selection_bias) {
         TRY(weights.selection_bias, loader.vector(name("exp_probs_b.bias"), n));
     }
-    TRY(weights.gate, loader.matrices(name("ffn_gate_exps.weight"), n, config.ffn, hidden));
-    TRY(weights.up, loader.matrices(name("ffn_up_exps.weight"), n, config.ffn, hidden));
+    if (config.fused_experts) {
+        const std::int64_t rows[] = {config.ffn, config.ffn};
+        TRY(auto parts, loader.split_matrices(name("ffn_gate_up_exps.weight"), n, rows, hidden));
+        weights.gate = std::move(parts[0]);
+        weights.up = std::move(parts[1]);
+    } else {
+        TRY(weights.gate, loader.matrices(name("ffn_gate_exps.weight"), n, config.ffn, hidden));
+        TRY(weights.up, loader.matrices(name("ffn_up_exps.weight"), n, config.ffn, hidden));
+    }
+    if (config.dense_beside_experts) {
+        TRY(weights.factors, loader.vector(name("ffn_down_exps.scale"), n));
+    }
     TRY(weights.down, loader.matrices(name("ffn_down_exps.weight"), n, hidden, config.ffn));
     if (config.expert_biases) {
         TRY(weights.router_bias, loader.vector(name("ffn_gate_inp.bias"), n));
@@ -64,7 +89,8 @@ base::Status ExpertRunner::route(Device& device, const model::ModelConfig& confi
     device.route_rows({*scores_, rows, config.n_experts, config.n_experts_used,
                        config.normalise_expert_weights, *routing_,
                        config.expert_weight_scale * config.residual_scale,
-                       config.gating == model::Gating::sigmoid, weights.selection_bias.get()});
+                       config.gating == model::Gating::sigmoid, weights.selection_bias.get(),
+                       weights.factors.get()});
     return base::Ok{};
 }
 
@@ -86,23 +112,31 @@ void ExpertRunner::visit(Device& device, const model::ModelConfig& config,
         device.add_bias({*outputs_, *weights.down_bias, visits, config.hidden, routing_.get()});
 }
 
-base::Status ExpertRunner::run(Device& device, const model::ModelConfig& config,
-                               const ExpertWeights& weights, const LayerRows& rows,
-                               BlockRows& shared) {
+base::Status ExpertRunner::visit_rows(Device& device, const model::ModelConfig& config,
+                                      const ExpertWeights& weights, const Buffer& routed,
+                                      const Buffer& normed, std::int64_t rows, Buffer& y,
+                                      bool replace) {
     const std::int64_t hidden = config.hidden;
     const std::int64_t ffn = config.ffn;
-    const std::int64_t visits = rows.rows * config.n_experts_used;
+    const std::int64_t visits = rows * config.n_experts_used;
     TRY_VOID(make_room(device, inputs_, visits * hidden));
     TRY_VOID(make_room(device, outputs_, visits * hidden));
     TRY_VOID(make_room(device, gate_, visits * ffn));
     TRY_VOID(make_room(device, up_, visits * ffn));
-    TRY_VOID(shared.normed.run(device, config, rows, weights.norm.get()));
-    const Buffer& normed = shared.normed.values();
-    TRY_VOID(route(device, config, weights, normed, rows.rows));
+    TRY_VOID(route(device, config, weights, routed, rows));
 
     device.gather_visits({*routing_, normed, *inputs_, hidden});
     visit(device, config, weights, visits);
-    device.add_visits({*routing_, *outputs_, rows.hidden, hidden});
+    device.add_visits({*routing_, *outputs_, y, hidden, replace});
+    return base::Ok{};
+}
+
+base::Status ExpertRunner::run(Device& device, const model::ModelConfig& config,
+                               const ExpertWeights& weights, const LayerRows& rows,
+                               BlockRows& shared) {
+    TRY_VOID(shared.normed.run(device, config, rows, weights.norm.get()));
+    const Buffer& normed = shared.normed.values();
+    TRY_VOID(visit_rows(device, config, weights, normed, normed, rows.rows, rows.hidden, false));
     if (!weights.shared) return base::Ok{};
     // It reads what the router has read, which is not the residuals that have just changed.
     CHECK(&normed != &rows.hidden);

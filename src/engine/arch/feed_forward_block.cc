@@ -39,7 +39,7 @@ base::Result<FeedForwardWeights> FeedForwardWeights::load(WeightLoader& loader,
     }
     if (config.fused_gate_up) {
         const std::int64_t rows[] = {ffn, ffn};
-        TRY(auto parts, loader.split_matrix(name("ffn_up.weight"), rows, config.hidden));
+        TRY(auto parts, loader.split_matrices(name("ffn_up.weight"), 1, rows, config.hidden));
         weights.gate = std::move(parts[0]);
         weights.up = std::move(parts[1]);
     } else {
@@ -73,15 +73,31 @@ base::Status FeedForwardRunner::run(Device& device, const model::ModelConfig& co
     return run_normed(device, config, weights, rows, shared);
 }
 
+base::Status FeedForwardRunner::make_gate(Device& device, const model::ModelConfig& config,
+                                          const FeedForwardWeights& weights, const Buffer& normed,
+                                          std::int64_t rows) {
+    const std::int64_t ffn = weights.gate->shape().rows;
+    TRY_VOID(make_room(device, gate_, rows * ffn));
+    TRY_VOID(make_room(device, up_, rows * ffn));
+    const ops::Projection gate_up[] = {{*weights.gate, *gate_}, {*weights.up, *up_}};
+    device.matmul({normed, rows, gate_up});
+    gate_rows(device, config, *gate_, *up_, rows, ffn);
+    return base::Ok{};
+}
+
+base::Status FeedForwardRunner::multiply(Device& device, const model::ModelConfig& config,
+                                         const FeedForwardWeights& weights, const Buffer& normed,
+                                         std::int64_t rows, Buffer& y) {
+    TRY_VOID(make_gate(device, config, weights, normed, rows));
+    const ops::Projection down[] = {{*weights.down, y}};
+    device.matmul({*gate_, rows, down});
+    return base::Ok{};
+}
+
 base::Status FeedForwardRunner::run_normed(Device& device, const model::ModelConfig& config,
                                            const FeedForwardWeights& weights, const LayerRows& rows,
                                            BlockRows& shared) {
-    const std::int64_t ffn = weights.gate->shape().rows;
-    TRY_VOID(make_room(device, gate_, rows.rows * ffn));
-    TRY_VOID(make_room(device, up_, rows.rows * ffn));
-    const ops::Projection gate_up[] = {{*weights.gate, *gate_}, {*weights.up, *up_}};
-    device.matmul({shared.normed.values(), rows.rows, gate_up});
-    gate_rows(device, config, *gate_, *up_, rows.rows, ffn);
+    TRY_VOID(make_gate(device, config, weights, shared.normed.values(), rows.rows));
     return shared.added.run(device, config, *weights.down, *gate_, weights.output_norm.get(), rows);
 }
 

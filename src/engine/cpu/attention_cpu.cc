@@ -97,7 +97,8 @@ void CpuDevice::attention(const ops::Attention& op) {
     }
     const ops::AttentionShape shape{op.n_heads, op.window, op.scale, op.softcap,
                                     op.sinks == nullptr ? nullptr : data_of(*op.sinks)};
-    attention_.run(kernels_, pool_, kv.layout(), shape, sequences_, data_of(op.q), data_of(op.out));
+    attention_.run(kernels_, pool_, kv.layout().of_heads(op.heads), shape, sequences_,
+                   data_of(op.q), data_of(op.out));
 }
 
 }  // namespace helix::engine

@@ -114,6 +114,9 @@ void CpuDevice::route_rows(const ops::RouteRows& op) {
         } else {
             route_by_softmax(kernels_, op, of_row, chosen, weights);
         }
+        if (op.expert_factors == nullptr) return;
+        const float* factors = data_of(*op.expert_factors);
+        for (std::size_t i = 0; i < used; ++i) weights[i] *= factors[chosen[i]];
     });
     collect_visits(op.n_experts, r);
 }
@@ -156,6 +159,7 @@ void CpuDevice::add_visits(const ops::AddVisits& op) {
     float* y = data_of(op.y);
     pool_.run(r.rows, [&](std::int64_t row, int) {
         float* to = y + row * op.width;
+        if (op.replace) std::fill_n(to, op.width, 0.0F);
         for (std::int64_t n = 0; n < r.n_used; ++n) {
             const std::int64_t visit = r.visit_of[size_of(row * r.n_used + n)];
             const float weight = r.visits[size_of(visit)].weight;

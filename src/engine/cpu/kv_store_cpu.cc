@@ -96,7 +96,7 @@ namespace helix::engine {
 // Each rank stores its own heads.
 void CpuDevice::kv_store(const ops::KvStore& op) {
     auto& kv = static_cast<KvMemory&>(op.kv);
-    const ops::KvLayout& layout = kv.layout();
+    const ops::KvLayout layout = kv.layout().of_heads(op.heads);
     row_sequence_.clear();
     for (const ops::SequenceRows& s : op.sequences)
         row_sequence_.insert(row_sequence_.end(), base::size_of(s.rows), &s);

@@ -24,11 +24,12 @@ const GroupBuffer& group_buffer(const Buffer& buffer) {
 
 base::Status check_heads(int ranks, const model::ModelConfig& config) {
     if (ranks < 1) return base::invalid(fmt::format("{} tensor parallel ranks: at least 1", ranks));
-    if (config.n_kv_heads % ranks != 0) {
+    for (const std::int32_t heads : {config.n_kv_heads, config.windowed_kv_heads}) {
+        if (heads % ranks == 0) continue;
         return base::invalid(
             fmt::format("{} tensor parallel ranks cannot share the model's {} key-value heads "
                         "evenly",
-                        ranks, config.n_kv_heads));
+                        ranks, heads));
     }
     return base::Ok{};
 }

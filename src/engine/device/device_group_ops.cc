@@ -28,6 +28,11 @@ std::int64_t rows_through(std::span<const ops::SequenceRows> sequences) {
     return rows;
 }
 
+ops::KvHeads heads_of_rank(ops::KvHeads all, std::int64_t ranks) {
+    CHECK(all.count % ranks == 0);
+    return {all.count / static_cast<int>(ranks), all.dim};
+}
+
 // Says whether it has to be gathered before it is whole.
 bool is_divided(const Buffer& buffer) {
     const GroupBuffer::State& state = static_cast<const GroupBuffer&>(buffer).state();
@@ -118,19 +123,21 @@ void DeviceGroup::rope(const ops::Rope& op) {
 void DeviceGroup::kv_store(const ops::KvStore& op) {
     const auto& kv = static_cast<const GroupKvArena&>(op.kv);
     const std::int64_t rows = rows_through(op.sequences);
-    const std::int64_t width = std::int64_t{kv.layout().n_kv_heads} * kv.layout().head_dim;
+    const ops::KvLayout layout = kv.layout().of_heads(op.heads);
+    const std::int64_t width = std::int64_t{layout.n_kv_heads} * layout.head_dim;
     if (rows == 0 || !need_parts(op.keys, rows, width) || !need_parts(op.values, rows, width))
         return;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
         ranks_[rank]->kv_store({kv.of_rank(rank), columns_of(op.keys, rank),
-                                columns_of(op.values, rank), op.sequences});
+                                columns_of(op.values, rank), op.sequences,
+                                heads_of_rank(op.heads, ranks())});
     }
 }
 
 void DeviceGroup::attention(const ops::Attention& op) {
     const auto& kv = static_cast<const GroupKvArena&>(op.kv);
     const std::int64_t rows = rows_through(op.sequences);
-    const std::int64_t width = std::int64_t{op.n_heads} * kv.layout().head_dim;
+    const std::int64_t width = std::int64_t{op.n_heads} * kv.layout().of_heads(op.heads).head_dim;
     CHECK(op.n_heads % ranks() == 0);
     if (op.sinks != nullptr && !need_parts(*op.sinks, 1, op.n_heads)) return;
     if (rows == 0 || !need_parts(op.q, rows, width) || !write_parts(op.out, rows, width)) return;
@@ -138,7 +145,8 @@ void DeviceGroup::attention(const ops::Attention& op) {
         ranks_[rank]->attention({kv.of_rank(rank), columns_of(op.q, rank), columns_of(op.out, rank),
                                  op.n_heads / static_cast<int>(ranks()), op.window, op.sequences,
                                  op.scale, op.softcap,
-                                 op.sinks == nullptr ? nullptr : &columns_of(*op.sinks, rank)});
+                                 op.sinks == nullptr ? nullptr : &columns_of(*op.sinks, rank),
+                                 heads_of_rank(op.heads, ranks())});
     }
 }
 
@@ -253,12 +261,18 @@ void DeviceGroup::route_rows(const ops::RouteRows& op) {
     auto& routing = static_cast<GroupRouting&>(op.routing);
     routing.rows = op.rows;
     routing.visits = op.rows * op.n_used;
-    if (!need_whole(op.scores) || (op.bias != nullptr && !need_whole(*op.bias))) return;
+    if (!need_whole(op.scores) || (op.bias != nullptr && !need_whole(*op.bias)) ||
+        (op.expert_factors != nullptr && !need_whole(*op.expert_factors))) {
+        return;
+    }
     only_whole(op.scores);
+    const auto of = [](const Buffer* buffer, std::size_t rank) {
+        return buffer == nullptr ? nullptr : &whole_of(*buffer, rank);
+    };
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
         ranks_[rank]->route_rows({whole_of(op.scores, rank), op.rows, op.n_experts, op.n_used,
                                   op.normalise, *routing.of_rank[rank], op.factor, op.sigmoid,
-                                  op.bias == nullptr ? nullptr : &whole_of(*op.bias, rank)});
+                                  of(op.bias, rank), of(op.expert_factors, rank)});
     }
 }
 
@@ -275,21 +289,24 @@ void DeviceGroup::add_visits(const ops::AddVisits& op) {
     const auto& routing = static_cast<const GroupRouting&>(op.routing);
     if (routing.visits == 0) return;
     if (!is_divided(op.x)) {
-        if (!need_whole(op.x) || !need_whole(op.y)) return;
+        if (!need_whole(op.x) || !(op.replace ? write_whole(op.y) : need_whole(op.y))) return;
         only_whole(op.y);
         for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-            ranks_[rank]->add_visits(
-                {*routing.of_rank[rank], whole_of(op.x, rank), whole_of(op.y, rank), op.width});
+            ranks_[rank]->add_visits({*routing.of_rank[rank], whole_of(op.x, rank),
+                                      whole_of(op.y, rank), op.width, op.replace});
         }
         return;
     }
-    if (!need_parts(op.x, routing.visits, op.width) || !need_parts(op.y, routing.rows, op.width))
+    if (!need_parts(op.x, routing.visits, op.width) ||
+        !(op.replace ? write_parts(op.y, routing.rows, op.width)
+                     : need_parts(op.y, routing.rows, op.width))) {
         return;
+    }
     only_parts(op.y);
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
         ranks_[rank]->add_visits({*routing.of_rank[rank], columns_of(op.x, rank),
                                   columns_of(op.y, rank),
-                                  columns(op.width, static_cast<std::int64_t>(rank))});
+                                  columns(op.width, static_cast<std::int64_t>(rank)), op.replace});
     }
 }
 

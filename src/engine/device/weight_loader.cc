@@ -60,9 +60,10 @@ std::int64_t WeightLoader::vector_bytes(std::int64_t size) const {
 base::Result<std::int64_t> WeightLoader::split_bytes(std::string_view name,
                                                      std::span<const std::int64_t> rows) const {
     TRY(const model::TensorInfo* info, find(name));
+    const std::int64_t count = info->shape.size() > 2 ? info->shape[2] : 1;
     std::int64_t sum = 0;
     for (const std::int64_t n : rows)
-        sum += device_.matrix_bytes({info->type, 1, n, info->row_length()});
+        sum += device_.matrix_bytes({info->type, count, n, info->row_length()});
     return sum;
 }
 
@@ -79,23 +80,32 @@ base::Result<std::unique_ptr<Matrix>> WeightLoader::make(const model::TensorInfo
     return made;
 }
 
-base::Result<std::vector<std::unique_ptr<Matrix>>> WeightLoader::split_matrix(
-    std::string_view name, std::span<const std::int64_t> rows, std::int64_t cols) {
+base::Result<std::vector<std::unique_ptr<Matrix>>> WeightLoader::split_matrices(
+    std::string_view name, std::int64_t count, std::span<const std::int64_t> rows,
+    std::int64_t cols) {
     TRY(const model::TensorInfo* info, find(name));
     const std::int64_t all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
-    if (info->rows() != all || info->row_length() != cols) {
+    if (info->rows() != count * all || info->row_length() != cols) {
         return base::invalid(fmt::format("tensor {}: shape {} x {} expected, {} x {} found", name,
-                                         all, cols, info->rows(), info->row_length()));
+                                         count * all, cols, info->rows(), info->row_length()));
     }
     TRY(const std::vector<float> factors, read_factors(source_, *info));
-    TRY(std::span<const std::byte> data, source_.tensor(name));
-    const std::int64_t row_bytes = std::ssize(data) / all;
+    TRY(const std::span<const std::byte> data, source_.tensor(name));
+    const std::int64_t row_bytes = std::ssize(data) / (count * all);
     std::vector<std::unique_ptr<Matrix>> parts;
     base::Status status = base::Ok{};
+    std::int64_t first = 0;
     for (const std::int64_t n : rows) {
-        const std::size_t bytes = base::size_of(n * row_bytes);
-        auto made = device_.make_matrix({info->type, 1, n, cols, factors}, data.first(bytes));
-        data = data.subspan(bytes);
+        const auto of = [&](std::int64_t i) {
+            return data.subspan(base::size_of((i * all + first) * row_bytes),
+                                base::size_of(n * row_bytes));
+        };
+        std::vector<std::byte> together;  // of several experts
+        for (std::int64_t i = 0; count > 1 && i < count; ++i)
+            together.insert(together.end(), of(i).begin(), of(i).end());
+        auto made = device_.make_matrix({info->type, count, n, cols, factors},
+                                        count > 1 ? std::span<const std::byte>(together) : of(0));
+        first += n;
         if (made.ok()) {
             parts.push_back(std::move(*made));
         } else if (status.ok()) {
@@ -129,10 +139,20 @@ base::Result<std::unique_ptr<Matrix>> WeightLoader::matrices(std::string_view na
     return make(*info, {info->type, count, rows, cols});
 }
 
-base::Result<std::unique_ptr<Buffer>> WeightLoader::vector(std::string_view name,
-                                                           std::int64_t size) {
+base::Result<std::vector<float>> WeightLoader::floats(std::string_view name, std::int64_t size) {
     TRY(const model::TensorInfo* info, find(name));
-    TRY(const std::vector<float> values, read_floats(source_, *info, size));
+    return read_floats(source_, *info, size);
+}
+
+base::Result<float> WeightLoader::number(std::string_view name) {
+    TRY(const std::vector<float> values, floats(name, 1));
+    return values[0];
+}
+
+base::Result<std::unique_ptr<Buffer>> WeightLoader::vector(std::string_view name, std::int64_t size,
+                                                           float factor) {
+    TRY(std::vector<float> values, floats(name, size));
+    for (float& value : values) value *= factor;
     TRY(auto buffer, device_.make_buffer(size));
     TRY_VOID(device_.write(*buffer, 0, values));
     return buffer;

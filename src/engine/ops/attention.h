@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/ops/kv_layout.h"
 #include "engine/ops/memory.h"
 #include "engine/ops/sequence_rows.h"
 
@@ -24,6 +25,7 @@ struct Attention {
     float softcap = 0;  // above 0: a score x becomes softcap * tanh(x * (1 / softcap))
     // [n_heads]: one more score of each head, as it is, of a position without a value. Null: none.
     const Buffer* sinks = nullptr;
+    KvHeads heads = {};  // of the layer
 
     float score_scale(int head_dim) const {
         return scale > 0 ? scale : 1.0F / std::sqrt(static_cast<float>(head_dim));

@@ -29,6 +29,8 @@ struct RouteRows {
     // [n_experts], with sigmoid: added to the numbers that experts are chosen by, not to those that
     // weights are made of. Null: none.
     const Buffer* bias = nullptr;
+    // [n_experts]: one more factor of the weights of visits to each. Null: none.
+    const Buffer* expert_factors = nullptr;
 };
 
 // y = the row of x that makes the visit.
@@ -46,12 +48,14 @@ struct ExpertMatmul {
     std::span<const Projection> to;
 };
 
-// y += the sum over the row's visits of weight times x, in the order of the experts' numbers.
+// y += the sum over the row's visits of weight times x, in the order of the experts' numbers; or
+// the sum takes the place of what was in y.
 struct AddVisits {
     const Routing& routing;
     const Buffer& x;  // [visits, width]
     Buffer& y;        // [rows, width]
     std::int64_t width = 0;
+    bool replace = false;
 };
 
 }  // namespace helix::engine::ops

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "engine/ops/kv_layout.h"
 #include "engine/ops/memory.h"
 #include "engine/ops/sequence_rows.h"
 
@@ -14,6 +15,7 @@ struct KvStore {
     const Buffer& keys;    // [rows, n_kv_heads, head_dim]
     const Buffer& values;  // [rows, n_kv_heads, head_dim]
     std::span<const SequenceRows> sequences;
+    KvHeads heads = {};  // of the layer
 };
 
 }  // namespace helix::engine::ops

@@ -41,6 +41,7 @@ class RopeTable {
     //     position * rope_scale * rope_base^(-2i / rope_dim) / rope_factors[i]
     // times rope_magnitude. to has rope_dim elements.
     void fill(std::int32_t position, std::span<float> to) const;
+    std::int64_t rope_dim() const { return 2 * std::ssize(pairs_); }
 
   private:
     struct Pair {

@@ -8,10 +8,12 @@ namespace helix::engine::ops {
 RopeTable::RopeTable(const model::ModelConfig& config, bool windowed)
     : scale_(windowed ? 1.0 : static_cast<double>(config.rope_scale)),
       magnitude_(windowed ? 1.0 : static_cast<double>(config.rope_magnitude)) {
-    const auto dim = static_cast<double>(config.rope_dim);
+    const bool own_heads = windowed && config.windowed_head_dim > 0;
+    const std::int32_t rope_dim = own_heads ? config.windowed_rope_dim : config.rope_dim;
+    const auto dim = static_cast<double>(rope_dim);
     const auto base = static_cast<double>(windowed ? config.windowed_rope_base : config.rope_base);
     const bool plain = windowed || config.rope_factors.empty();
-    for (std::int32_t i = 0; 2 * i < config.rope_dim; ++i) {
+    for (std::int32_t i = 0; 2 * i < rope_dim; ++i) {
         const double exponent = -2.0 * static_cast<double>(i) / dim;
         const double turn = std::pow(base, exponent);
         const auto at = static_cast<std::size_t>(i);

@@ -86,11 +86,17 @@ Check routing_check(base::Random& random) {
         cases.push_back({7, 8, 2, normalise});
         cases.push_back({drawn(random, 20, 50), drawn(random, 30, 128), 6, normalise});
         cases.push_back({9, 40, 5, normalise, true});
+        cases.push_back({9, 40, 5, normalise, false, true});
     }
     return make_check<RoutingCase>("routing", cases, routing_values, [](const RoutingCase& c) {
-        return fmt::format("{} rows, {} of {} experts{}{}", c.rows, c.n_used, c.n_experts,
-                           c.normalise ? ", normalised" : "", c.sigmoid ? ", by sigmoid" : "");
+        return fmt::format("{} rows, {} of {} experts{}{}{}", c.rows, c.n_used, c.n_experts,
+                           c.normalise ? ", normalised" : "", c.sigmoid ? ", by sigmoid" : "",
+                           c.factors ? ", with factors" : "");
     });
+}
+
+std::string rooms_text(int rooms) {
+    return rooms == 1 ? "" : fmt::format(", each in the room of {}", rooms);
 }
 
 Check attention_check(ops::KvType type, base::Random& random, bool quick) {
@@ -108,6 +114,7 @@ Check attention_check(ops::KvType type, base::Random& random, bool quick) {
         {type, 4, 2, 16, 16, 150, 9, 0, false, 0.3F, 2.0F},  // capped scores
         {type, 4, 2, 16, 16, 150, 9, 0, false, 0, 0, true},  // sinks
         {type, 4, 2, 32, 16, 300, 1, 20, false, 0, 0, true},
+        {type, 6, 2, 56, 16, 140, 3, 0, false, 1.0F, 0, false, 4},  // in the room of four heads
     };
     if (quick) cases.resize(3);
     for (int i = 0; i < (quick ? 1 : 3); ++i) {
@@ -122,9 +129,9 @@ Check attention_check(ops::KvType type, base::Random& random, bool quick) {
         [](const AttentionCase& c) {
             return fmt::format(
                 "{} rows after {} positions, {} heads, {} key-value heads of {}, blocks of {}, "
-                "window {}",
+                "window {}{}",
                 c.rows, c.positions - c.rows, c.n_heads, c.n_kv_heads, c.head_dim, c.block_size,
-                c.window);
+                c.window, rooms_text(c.rooms));
         });
 }
 
@@ -133,11 +140,13 @@ Check kv_store_check(ops::KvType type, base::Random& random) {
         {type, 1, 8, 5},
         {type, 2, 20, 16},
         {type, 4, 64, 7},
+        {type, 2, 56, 7, 4},
         {type, drawn(random, 1, 8), 4 * drawn(random, 2, 32), drawn(random, 5, 32)}};
     return make_check<KvStoreCase>(fmt::format("KV store {}", ops::to_string(type)), cases,
                                    kv_store_values, [](const KvStoreCase& c) {
-                                       return fmt::format("{} key-value heads of {}, blocks of {}",
-                                                          c.n_kv_heads, c.head_dim, c.block_size);
+                                       return fmt::format(
+                                           "{} key-value heads of {}, blocks of {}{}", c.n_kv_heads,
+                                           c.head_dim, c.block_size, rooms_text(c.rooms));
                                    });
 }
 

@@ -39,7 +39,10 @@ std::vector<float> hostile_kv(base::Random& random, std::size_t n, std::size_t h
     return x;
 }
 
-ops::KvLayout layout_of(ops::KvType type, int heads, int head_dim, int block_size) {
+// rooms: see AttentionCase.
+ops::KvLayout layout_of(ops::KvType type, int heads, int head_dim, int block_size, int rooms) {
+    heads *= rooms;
+    head_dim = (head_dim + rooms - 1) / rooms;
     ops::KvLayout layout;
     layout.type = type;
     layout.n_kv_heads = heads;
@@ -150,9 +153,10 @@ Values routing_values(Device& device, const RoutingCase& c, std::uint64_t seed) 
     const std::unique_ptr<Routing> routing = device.make_routing();
     TRY(const auto bias, filled_buffer(device, random_floats(random, size_of(c.n_experts), 0.3)));
     device.route_rows({*of_rows, c.rows, c.n_experts, c.n_used, c.normalise, *routing,
-                       c.normalise ? 0.7F : 1.0F, c.sigmoid, c.sigmoid ? bias.get() : nullptr});
+                       c.normalise ? 0.7F : 1.0F, c.sigmoid, c.sigmoid ? bias.get() : nullptr,
+                       c.factors ? bias.get() : nullptr});
     device.gather_visits({*routing, *from, *visits, kWidth});
-    device.add_visits({*routing, *visits, *from, kWidth});
+    device.add_visits({*routing, *visits, *from, kWidth, c.factors});
     std::vector<float> values;
     TRY_VOID(read_all(device, *from, values));
     return values;
@@ -162,8 +166,9 @@ Values attention_values(Device& device, const AttentionCase& c, std::uint64_t se
     base::Random random(seed);
     const int blocks = (c.positions + c.block_size - 1) / c.block_size;
     TRY(const auto kv,
-        device.make_kv_arena(layout_of(c.type, c.n_kv_heads, c.head_dim, c.block_size),
+        device.make_kv_arena(layout_of(c.type, c.n_kv_heads, c.head_dim, c.block_size, c.rooms),
                              2 * blocks + 1, 0));
+    const ops::KvHeads heads{c.n_kv_heads, c.head_dim};
     // Every second page is of the other sequence; the last comes first.
     std::vector<core::PageId> pages[2];
     for (int b = 0; b < blocks; ++b) {
@@ -185,7 +190,7 @@ Values attention_values(Device& device, const AttentionCase& c, std::uint64_t se
     TRY(const auto keys, filled_buffer(device, key_values));
     TRY(const auto values,
         filled_buffer(device, random_floats(random, size_of(2 * c.positions * width), 2)));
-    device.kv_store({*kv, *keys, *values, all});
+    device.kv_store({*kv, *keys, *values, all, heads});
     const std::int64_t floats = 2 * c.rows * c.n_heads * c.head_dim;
     auto query = random_floats(random, size_of(floats), 2);
     if (c.infinite) {
@@ -195,7 +200,7 @@ Values attention_values(Device& device, const AttentionCase& c, std::uint64_t se
     TRY(const auto out, poisoned_buffer(device, floats));
     TRY(const auto sinks, filled_buffer(device, random_floats(random, size_of(c.n_heads), 3)));
     device.attention({*kv, *q, *out, c.n_heads, c.window, last, c.scale, c.softcap,
-                      c.sinks ? sinks.get() : nullptr});
+                      c.sinks ? sinks.get() : nullptr, heads});
     std::vector<float> result;
     TRY_VOID(read_all(device, *out, result));
     return result;
@@ -204,7 +209,7 @@ Values attention_values(Device& device, const AttentionCase& c, std::uint64_t se
 Values kv_store_values(Device& device, const KvStoreCase& c, std::uint64_t seed) {
     constexpr core::PageId kPages = 4;
     base::Random random(seed);
-    const ops::KvLayout layout = layout_of(c.type, c.n_kv_heads, c.head_dim, c.block_size);
+    const ops::KvLayout layout = layout_of(c.type, c.n_kv_heads, c.head_dim, c.block_size, c.rooms);
     const auto width = size_of(std::int64_t{c.n_kv_heads} * c.head_dim);
     TRY(const auto keys, filled_buffer(device, hostile_kv(random, 9 * width, size_of(c.head_dim))));
     TRY(const auto values,
@@ -217,7 +222,7 @@ Values kv_store_values(Device& device, const KvStoreCase& c, std::uint64_t seed)
     const core::PageId second[] = {1, 2};
     // Rows 0 to 5 cross from one page to the next where the block is small.
     const ops::SequenceRows rows[] = {{0, 6, 2, first}, {6, 3, c.block_size, second}};
-    device.kv_store({*kv, *keys, *values, rows});
+    device.kv_store({*kv, *keys, *values, rows, {c.n_kv_heads, c.head_dim}});
     std::vector<float> bytes;
     for (core::PageId i = 0; i < kPages; ++i) {
         TRY_VOID(kv->read(i, page.data()));

@@ -41,6 +41,7 @@ struct RoutingCase {
     int n_experts, n_used;
     bool normalise;
     bool sigmoid = false;  // then with a bias for the choice
+    bool factors = false;  // of experts; then the sums take the place of what was there
 };
 // The sums that say which experts rows visit, in which order and with which weights, where scores
 // are equal or no numbers.
@@ -56,12 +57,14 @@ struct AttentionCase {
     float scale = 0;        // of scores; 0: the usual
     float softcap = 0;      // of scores; 0: none
     bool sinks = false;
+    int rooms = 1;  // pages are made for so many times as many heads, in as many parts
 };
 Values attention_values(Device& device, const AttentionCase& c, std::uint64_t seed);
 
 struct KvStoreCase {
     ops::KvType type;
     int n_kv_heads, head_dim, block_size;
+    int rooms = 1;  // as of AttentionCase
 };
 // The bytes of pages into which rows were stored, each as a float: keys and values that round up
 // and down, overflow, are subnormal, no numbers or all zero.

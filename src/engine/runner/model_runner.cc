@@ -74,7 +74,7 @@ ModelRunner::ModelRunner(std::shared_ptr<model::WeightSource> weights, model::Mo
       options_(std::move(options)),
       device_(std::move(device)),
       architecture_(std::move(architecture)),
-      kv_page_{options_.kv_type, config_.n_kv_heads, config_.head_dim, options_.block_size},
+      kv_page_(ops::kv_page_of(config_, options_.kv_type, options_.block_size)),
       rope_table_(config_),
       samplers_(size_of(device_->host_threads().size()), Sampler(ops::kernels(ops::best_isa()))) {
     if (config_.windowed_rope_base > 0) windowed_rope_table_.emplace(config_, true);
@@ -374,8 +374,8 @@ base::Status ModelRunner::activate(const core::BatchPlan& plan, std::int32_t lay
 
 base::Status ModelRunner::write_angles(const ops::RopeTable& table, std::unique_ptr<Buffer>& to) {
     const std::int64_t rows = std::ssize(positions_);
-    const auto rope_dim = size_of(config_.rope_dim);
-    TRY_VOID(make_room(*device_, to, rows * config_.rope_dim));
+    const auto rope_dim = size_of(table.rope_dim());
+    TRY_VOID(make_room(*device_, to, rows * table.rope_dim()));
     host_angles_.resize(size_of(rows) * rope_dim);
     make_rows(rows, [&](std::int64_t r) {
         table.fill(positions_[size_of(r)],

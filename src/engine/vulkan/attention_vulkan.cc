@@ -221,7 +221,7 @@ bool VulkanDevice::make_attention_room(std::int64_t bytes) {
 
 void VulkanDevice::attention(const ops::Attention& op) {
     const auto& kv = static_cast<const VulkanKvArena&>(op.kv);
-    const ops::KvLayout& layout = kv.layout();
+    const ops::KvLayout layout = kv.layout().of_heads(op.heads);
     CHECK(layout.head_dim <= kMaxHeadDim);
     const AttentionSizes& sizes = context_->info().software ? kSoftwareSizes : kCardSizes;
     VulkanCommands::Operator record(*commands_);

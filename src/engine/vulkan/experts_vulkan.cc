@@ -24,14 +24,15 @@ void VulkanDevice::route_rows(const ops::RouteRows& op) {
         r.part = std::move(*part);
     }
     struct {
-        VkDeviceAddress scores, bias, chosen, weights;
+        VkDeviceAddress scores, bias, chosen, weights, expert_factors;
         std::uint32_t rows, n_experts, n_used, normalise;
         float factor;
-        std::uint32_t sigmoid, has_bias, unused;
+        std::uint32_t sigmoid, has_bias, has_factors;
     } const route{vulkan(op.scores).address(),
                   op.bias == nullptr ? 0 : vulkan(*op.bias).address(),
                   r.chosen(),
                   r.chosen_weight(),
+                  op.expert_factors == nullptr ? 0 : vulkan(*op.expert_factors).address(),
                   word(op.rows),
                   word(op.n_experts),
                   word(op.n_used),
@@ -39,7 +40,7 @@ void VulkanDevice::route_rows(const ops::RouteRows& op) {
                   op.factor,
                   op.sigmoid ? 1U : 0U,
                   op.bias != nullptr ? 1U : 0U,
-                  0};
+                  op.expert_factors != nullptr ? 1U : 0U};
     record.dispatch(shaders::route_rows, route, groups_for(op.rows, 32));
     record.barrier();
     struct {
@@ -65,9 +66,10 @@ void VulkanDevice::add_visits(const ops::AddVisits& op) {
     const VulkanRouting& r = vulkan(op.routing);
     struct {
         VkDeviceAddress x, y, weights, visit_of;
-        std::uint32_t rows, width, n_used;
-    } const push{vulkan(op.x).address(), vulkan(op.y).address(), r.chosen_weight(), r.visit_of(),
-                 word(r.rows),           word(op.width),         word(r.n_used)};
+        std::uint32_t rows, width, n_used, replace;
+    } const push{vulkan(op.x).address(), vulkan(op.y).address(), r.chosen_weight(),
+                 r.visit_of(),           word(r.rows),           word(op.width),
+                 word(r.n_used),         op.replace ? 1U : 0U};
     VulkanCommands::Operator(*commands_).dispatch(shaders::add_visits, push, groups_for(r.rows));
 }
 

@@ -36,13 +36,13 @@ RowPlaces places_of(const ops::KvStore& op, const VulkanKvArena& kv) {
 
 void VulkanDevice::kv_store(const ops::KvStore& op) {
     const auto& kv = static_cast<const VulkanKvArena&>(op.kv);
-    const ops::KvLayout& layout = kv.layout();
+    const ops::KvLayout layout = kv.layout().of_heads(op.heads);
     const RowPlaces places = places_of(op, kv);
     const std::int64_t rows = std::ssize(places.pages);
     VulkanCommands::Operator record(*commands_);
     struct {
         VkDeviceAddress keys, values, pages, slots;
-        std::uint32_t rows, n_heads, head_dim, positions, dims, block_size;
+        std::uint32_t rows, n_heads, head_dim, positions, dims, head_keys, head_values, unused;
     } const push{vulkan(op.keys).address(),
                  vulkan(op.values).address(),
                  record.put(std::span(places.pages)),
@@ -52,7 +52,9 @@ void VulkanDevice::kv_store(const ops::KvStore& op) {
                  word(layout.head_dim),
                  word(layout.positions()),
                  word(layout.dims()),
-                 word(layout.block_size)};
+                 word(layout.head_keys_bytes()),
+                 word(layout.head_values_bytes()),
+                 0};
     const std::uint32_t type[] = {static_cast<std::uint32_t>(layout.type)};
     record.dispatch(shaders::kv_store, push, groups_for(2 * rows * layout.n_kv_heads), type);
 }

@@ -27,11 +27,11 @@ std::string device_option(const std::vector<std::string>& names) {
 // invalid: the model is larger than the shaders take; names what.
 base::Status check_sizes(const VulkanDeviceInfo& device, const model::ModelConfig& config) {
     const std::string name = fmt::format("vulkan:{} ({})", device.index, device.name);
-    if (config.head_dim > kMaxHeadDim) {
+    if (config.largest_head_dim() > kMaxHeadDim) {
         return base::invalid(fmt::format("the model's heads have {} dimensions; {} takes up to {}",
-                                         config.head_dim, name, kMaxHeadDim));
+                                         config.largest_head_dim(), name, kMaxHeadDim));
     }
-    const std::int64_t heads = std::int64_t{config.n_heads} * config.head_dim;
+    const std::int64_t heads = std::int64_t{config.n_heads} * config.largest_head_dim();
     const std::int64_t rows =
         std::max({heads, std::int64_t{config.hidden}, std::int64_t{config.ffn},
                   std::int64_t{config.dense_ffn}, std::int64_t{config.shared_ffn},

@@ -27,6 +27,7 @@ extern const DecoderTraits kCommandR;
 extern const DecoderTraits kCohere2;
 extern const DecoderTraits kGemma2;
 extern const DecoderTraits kGemma3;
+extern const DecoderTraits kGemma4;
 extern const DecoderTraits kGlm4Moe;
 extern const DecoderTraits kMiniMaxM2;
 extern const DecoderTraits kGptOss;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -16,17 +17,126 @@ namespace {
 
 constexpr std::int64_t kMaxDecoderCount = std::numeric_limits<std::int32_t>::max();
 
+// An array of numbers at key, one a layer; null: there is no array.
+base::Result<const std::vector<std::int64_t>*> find_numbers(const GgufFile& file,
+                                                            const std::string& key,
+                                                            std::int32_t n_layers) {
+    const MetaValue* value = file.find(key);
+    const auto* array = value == nullptr ? nullptr : std::get_if<MetaArray>(value);
+    if (array == nullptr) return static_cast<const std::vector<std::int64_t>*>(nullptr);
+    const auto* numbers = std::get_if<std::vector<std::int64_t>>(array);
+    if (numbers == nullptr || std::ssize(*numbers) != n_layers) {
+        return wrong_metadata(
+            file, key, fmt::format("expected an array of {} numbers, one a layer", n_layers));
+    }
+    return numbers;
+}
+
+// The width of a feed-forward, which some converters write once for each layer.
+base::Result<std::int32_t> read_width(const GgufFile& file, const std::string& key,
+                                      std::int32_t n_layers) {
+    TRY(const auto* widths, find_numbers(file, key, n_layers));
+    if (widths == nullptr) return expect_int(file, key, 1, limits::kMaxFeedForward);
+    const std::int64_t first = widths->front();
+    for (const std::int64_t width : *widths) {
+        if (width == first && width >= 1 && width <= limits::kMaxFeedForward) continue;
+        return wrong_metadata(
+            file, key,
+            fmt::format("{} and {}, expected one width from 1 to {} for all layers", first, width,
+                        limits::kMaxFeedForward));
+    }
+    return static_cast<std::int32_t>(first);
+}
+
+base::Status check_kv_heads(const GgufFile& file, const std::string& key,
+                            const ModelConfig& config) {
+    for (const std::int32_t kv_heads : {config.n_kv_heads, config.windowed_kv_heads}) {
+        if (kv_heads == 0 || config.n_heads % kv_heads == 0) continue;
+        return wrong_metadata(
+            file, key,
+            fmt::format("{}, expected a divisor of the {} heads", kv_heads, config.n_heads));
+    }
+    const std::int32_t fewer = config.windowed_kv_heads == 0
+                                   ? config.n_kv_heads
+                                   : std::min(config.n_kv_heads, config.windowed_kv_heads);
+    if (config.page_kv_heads() % fewer == 0) return base::Ok{};
+    return wrong_metadata(file, key,
+                          fmt::format("{} and {}, expected one to be a multiple of the other",
+                                      config.n_kv_heads, config.windowed_kv_heads));
+}
+
+// The number of KV heads. Where it may be an array: of the layers with the window, and of the
+// others.
+base::Status read_kv_heads(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
+    const std::string key = metadata_key(traits, "attention.head_count_kv");
+    const std::vector<std::int64_t>* counts = nullptr;
+    if (traits.windowed_heads) {
+        TRY(counts, find_numbers(file, key, config.n_layers));
+    }
+    if (counts == nullptr) {
+        TRY(config.n_kv_heads, optional_int(file, key, 1, limits::kMaxHeads, config.n_heads));
+        if (traits.windowed_heads) config.windowed_kv_heads = config.n_kv_heads;
+        return check_kv_heads(file, key, config);
+    }
+    for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
+        const std::int64_t count = (*counts)[static_cast<std::size_t>(layer)];
+        std::int32_t& of_kind =
+            config.window_of(layer) > 0 ? config.windowed_kv_heads : config.n_kv_heads;
+        if (count < 1 || count > limits::kMaxHeads || (of_kind != 0 && of_kind != count)) {
+            return wrong_metadata(
+                file, key,
+                fmt::format("{} in layer {}, expected 1 to {}, and one number for all layers with "
+                            "the window and one for all others",
+                            count, layer, limits::kMaxHeads));
+        }
+        of_kind = static_cast<std::int32_t>(count);
+    }
+    if (config.n_kv_heads == 0) config.n_kv_heads = config.windowed_kv_heads;
+    if (config.windowed_kv_heads == 0) config.windowed_kv_heads = config.n_kv_heads;
+    return check_kv_heads(file, key, config);
+}
+
+// The sizes of heads where layers with the window have their own. Those of the others must be set.
+base::Status read_windowed_heads(const GgufFile& file, const DecoderTraits& traits,
+                                 ModelConfig& config) {
+    if (!traits.windowed_heads) return base::Ok{};
+    const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
+    TRY(config.windowed_head_dim, optional_int(file, key("attention.key_length_swa"), 1,
+                                               limits::kMaxHeadDim, config.head_dim));
+    TRY(const std::int32_t value_dim, optional_int(file, key("attention.value_length_swa"), 1,
+                                                   limits::kMaxHeadDim, config.windowed_head_dim));
+    if (value_dim != config.windowed_head_dim) {
+        return wrong_metadata(
+            file, key("attention.value_length_swa"),
+            fmt::format("{}, expected the key length {}", value_dim, config.windowed_head_dim));
+    }
+    for (std::int32_t layer = 0; traits.values_may_be_keys && layer < config.n_layers; ++layer) {
+        const std::string values = fmt::format("blk.{}.attn_v.weight", layer);
+        if (config.window_of(layer) == 0 && file.find_tensor(values) == nullptr)
+            config.keys_are_values = true;
+    }
+    return base::Ok{};
+}
+
+// Mechanisms of some models of a family that we lack.
+base::Status refuse_what_we_lack(const GgufFile& file, const DecoderTraits& traits) {
+    if (!traits.windowed_heads) return base::Ok{};
+    for (const auto& [rest, what] :
+         {std::pair("attention.shared_kv_layers", "layers that share keys and values"),
+          std::pair("embedding_length_per_layer_input", "embeddings of layers")}) {
+        const std::string key = metadata_key(traits, rest);
+        TRY(const std::int32_t size, optional_int(file, key, 0, kMaxDecoderCount, 0));
+        if (size == 0) continue;
+        return wrong_metadata(file, key, fmt::format("{}, {} are not supported", size, what));
+    }
+    return base::Ok{};
+}
+
 base::Status read_heads(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
     const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
     const std::string heads_key = key("attention.head_count");
-    const std::string kv_heads_key = key("attention.head_count_kv");
     TRY(config.n_heads, expect_int(file, heads_key, 1, limits::kMaxHeads));
-    TRY(config.n_kv_heads, optional_int(file, kv_heads_key, 1, limits::kMaxHeads, config.n_heads));
-    if (config.n_heads % config.n_kv_heads != 0) {
-        return wrong_metadata(file, kv_heads_key,
-                              fmt::format("{}, expected a divisor of the {} heads",
-                                          config.n_kv_heads, config.n_heads));
-    }
+    TRY_VOID(read_kv_heads(file, traits, config));
     const std::string head_dim_key = key("attention.key_length");
     if (file.find(head_dim_key) == nullptr && config.hidden % config.n_heads != 0) {
         return wrong_metadata(file, heads_key,
@@ -42,13 +152,17 @@ base::Status read_heads(const GgufFile& file, const DecoderTraits& traits, Model
             file, key("attention.value_length"),
             fmt::format("{}, expected the key length {}", value_dim, config.head_dim));
     }
-    const std::int64_t width = std::int64_t{config.n_heads} * config.head_dim;
+    TRY_VOID(read_windowed_heads(file, traits, config));
+    const std::int64_t width = std::int64_t{config.n_heads} * config.largest_head_dim();
     if (width > limits::kMaxHeadsWidth) {
         return wrong_metadata(
             file, heads_key,
             fmt::format("{} heads of {} dimensions have {}, the limit is {}", config.n_heads,
-                        config.head_dim, width, limits::kMaxHeadsWidth));
+                        config.largest_head_dim(), width, limits::kMaxHeadsWidth));
     }
+    config.value_norm = traits.value_norm;
+    config.layer_scales =
+        traits.layer_scales && file.find_tensor("blk.0.layer_output_scale.weight") != nullptr;
     config.norm = traits.norm;
     const char* epsilon = traits.norm == NormKind::layer ? "attention.layer_norm_epsilon"
                                                          : "attention.layer_norm_rms_epsilon";
@@ -75,6 +189,7 @@ base::Status read_scales(const GgufFile& file, const DecoderTraits& traits, Mode
     };
     config.parallel_blocks = traits.parallel_blocks;
     config.activation = traits.activation;
+    config.attention_scale = traits.attention_scale;
     if (traits.root_embedding_scale)
         config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
     if (traits.layers_scaled_by_hidden == config.n_layers) {
@@ -152,6 +267,8 @@ base::Status read_routing(const GgufFile& file, const DecoderTraits& traits, Mod
         return wrong_metadata(file, key("expert_group_count"),
                               fmt::format("{}, groups of experts are not supported", groups));
     }
+    const std::string fused = fmt::format("blk.{}.ffn_gate_up_exps.weight", config.n_dense_layers);
+    config.fused_experts = traits.dense_beside_experts && file.find_tensor(fused) != nullptr;
     const std::string bias = fmt::format("blk.{}.exp_probs_b.bias", config.n_dense_layers);
     config.selection_bias = config.gating == Gating::sigmoid && file.find_tensor(bias) != nullptr;
     return base::Ok{};
@@ -163,9 +280,9 @@ base::Status read_dense_parts(const GgufFile& file, const DecoderTraits& traits,
     const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
     TRY(config.n_dense_layers,
         optional_int(file, key("leading_dense_block_count"), 0, config.n_layers - 1, 0));
-    if (config.n_dense_layers > 0) {
-        TRY(config.dense_ffn,
-            expect_int(file, key("feed_forward_length"), 1, limits::kMaxFeedForward));
+    config.dense_beside_experts = traits.dense_beside_experts;
+    if (config.n_dense_layers > 0 || config.dense_beside_experts) {
+        TRY(config.dense_ffn, read_width(file, key("feed_forward_length"), config.n_layers));
     }
     TRY(const std::int32_t shared,
         optional_int(file, key("expert_shared_count"), 0, limits::kMaxExperts, 0));
@@ -189,7 +306,7 @@ base::Status read_experts(const GgufFile& file, const DecoderTraits& traits, Mod
         TRY(config.n_experts, optional_int(file, key("expert_count"), 0, limits::kMaxExperts, 0));
     }
     if (config.n_experts == 0) {
-        TRY(config.ffn, expect_int(file, key("feed_forward_length"), 1, limits::kMaxFeedForward));
+        TRY(config.ffn, read_width(file, key("feed_forward_length"), config.n_layers));
         return base::Ok{};
     }
     if (traits.experts == Presence::never) {
@@ -217,16 +334,17 @@ base::Status read_pooling(const GgufFile& file, const DecoderTraits& traits, Mod
 
 using LayerTensors = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 
-void add_attention_tensors(const ModelConfig& config, LayerTensors& tensors) {
+void add_attention_tensors(const ModelConfig& config, std::int32_t layer, LayerTensors& tensors) {
     const std::int64_t hidden = config.hidden;
-    const std::int64_t q = std::int64_t{config.n_heads} * config.head_dim;
-    const std::int64_t kv = std::int64_t{config.n_kv_heads} * config.head_dim;
+    const std::int64_t head_dim = config.head_dim_of(layer);
+    const std::int64_t q = config.n_heads * head_dim;
+    const std::int64_t kv = config.kv_heads_of(layer) * head_dim;
     if (config.fused_qkv) {
         tensors["attn_qkv.weight"] = {hidden, q + 2 * kv};
     } else {
         tensors["attn_q.weight"] = {hidden, q};
         tensors["attn_k.weight"] = {hidden, kv};
-        tensors["attn_v.weight"] = {hidden, kv};
+        if (config.has_values(layer)) tensors["attn_v.weight"] = {hidden, kv};
     }
     tensors["attn_output.weight"] = {q, hidden};
     if (config.qkv_bias) {
@@ -238,9 +356,10 @@ void add_attention_tensors(const ModelConfig& config, LayerTensors& tensors) {
     if (config.attention_sinks) tensors["attn_sinks.weight"] = {config.n_heads};
     if (config.qk_norm != QkNorm::none) {
         const bool whole = config.qk_norm == QkNorm::projection;
-        tensors["attn_q_norm.weight"] = {whole ? q : config.head_dim};
-        tensors["attn_k_norm.weight"] = {whole ? kv : config.head_dim};
+        tensors["attn_q_norm.weight"] = {whole ? q : head_dim};
+        tensors["attn_k_norm.weight"] = {whole ? kv : head_dim};
     }
+    if (config.layer_scales) tensors["layer_output_scale.weight"] = {1};
 }
 
 void add_expert_tensors(const ModelConfig& config, LayerTensors& tensors) {
@@ -248,8 +367,18 @@ void add_expert_tensors(const ModelConfig& config, LayerTensors& tensors) {
     const std::int64_t ffn = config.ffn;
     const std::int64_t shared = config.shared_ffn;
     tensors["ffn_gate_inp.weight"] = {hidden, config.n_experts};
-    tensors["ffn_gate_exps.weight"] = {hidden, ffn, config.n_experts};
-    tensors["ffn_up_exps.weight"] = {hidden, ffn, config.n_experts};
+    if (config.fused_experts) {
+        tensors["ffn_gate_up_exps.weight"] = {hidden, 2 * ffn, config.n_experts};
+    } else {
+        tensors["ffn_gate_exps.weight"] = {hidden, ffn, config.n_experts};
+        tensors["ffn_up_exps.weight"] = {hidden, ffn, config.n_experts};
+    }
+    if (config.dense_beside_experts) {
+        tensors["ffn_gate_inp.scale"] = {hidden};
+        tensors["ffn_down_exps.scale"] = {config.n_experts};
+        for (const char* norm : {"post_ffw_norm_1", "pre_ffw_norm_2", "post_ffw_norm_2"})
+            tensors[fmt::format("{}.weight", norm)] = {hidden};
+    }
     tensors["ffn_down_exps.weight"] = {ffn, hidden, config.n_experts};
     if (config.selection_bias) tensors["exp_probs_b.bias"] = {config.n_experts};
     if (config.expert_biases) {
@@ -264,21 +393,21 @@ void add_expert_tensors(const ModelConfig& config, LayerTensors& tensors) {
     tensors["ffn_down_shexp.weight"] = {shared, hidden};
 }
 
-// The tensors of a layer with experts or of one without, by what follows "blk.N.".
-LayerTensors layer_tensors(const ModelConfig& config, bool experts) {
+// The tensors of a layer, by what follows "blk.N.".
+LayerTensors layer_tensors(const ModelConfig& config, std::int32_t layer) {
     const std::int64_t hidden = config.hidden;
     const std::int64_t ffn = config.dense_width();
     LayerTensors tensors;
-    add_attention_tensors(config, tensors);
+    add_attention_tensors(config, layer, tensors);
     if (config.input_norms) tensors["attn_norm.weight"] = {hidden};
     if (config.input_norms && !config.parallel_blocks) tensors[config.feed_forward_norm] = {hidden};
     if (config.output_norms) {
         tensors["post_attention_norm.weight"] = {hidden};
         tensors["post_ffw_norm.weight"] = {hidden};
     }
-    if (experts) {
+    if (config.has_experts(layer)) {
         add_expert_tensors(config, tensors);
-        return tensors;
+        if (!config.dense_beside_experts) return tensors;
     }
     if (!config.fused_gate_up) tensors["ffn_gate.weight"] = {hidden, ffn};
     tensors["ffn_up.weight"] = {hidden, config.fused_gate_up ? 2 * ffn : ffn};
@@ -290,14 +419,6 @@ bool is_rope_factors(const DecoderTraits& traits, std::string_view name) {
     if (traits.longrope) return name == kShortRopeFactors || name == kLongRopeFactors;
     return name == kRopeFactors;
 }
-
-// The tensors of layers by whether they have experts.
-struct TensorsOfLayers {
-    LayerTensors dense, experts;
-    const LayerTensors& of(const ModelConfig& config, std::int32_t layer) const {
-        return config.has_experts(layer) ? experts : dense;
-    }
-};
 
 // "a.weight" for "a.scale" and "a.input_scale", "" for other names.
 std::string matrix_of_factor(std::string_view name) {
@@ -323,7 +444,8 @@ base::Result<bool> is_factor(const GgufFile& file, const TensorInfo& tensor) {
 
 // A tensor that would be left unused (a bias, an expert) changes what the model computes.
 base::Status refuse_other_tensors(const GgufFile& file, const ModelConfig& config,
-                                  const DecoderTraits& traits, const TensorsOfLayers& known) {
+                                  const DecoderTraits& traits,
+                                  const std::vector<LayerTensors>& known) {
     const std::int32_t end = config.n_layers + config.n_skipped_layers;
     for (const TensorInfo& tensor : file.tensors()) {
         const std::string_view name = tensor.name;
@@ -334,13 +456,17 @@ base::Status refuse_other_tensors(const GgufFile& file, const ModelConfig& confi
         const std::int32_t layer = layer_of_tensor(name);
         if (layer >= config.n_layers && layer < end) continue;
         TRY(const bool known_factor, is_factor(file, tensor));
-        if (known_factor) continue;
         const std::string_view rest =
             layer < 0 ? std::string_view() : name.substr(name.find('.', 4) + 1);
         const bool is_known = layer >= 0 && layer < config.n_layers &&
-                              (known.of(config, layer).contains(rest) ||
+                              (known[static_cast<std::size_t>(layer)].contains(rest) ||
                                rest == "attn_rot_embd.weight");  // a table that nobody needs
-        if (!is_known) {
+        if (known_factor && is_known) {
+            return base::invalid(fmt::format(
+                "{}: tensor {}: may be a factor of NVFP4 weights and one of {}; not supported",
+                file.label(), name, traits.name));
+        }
+        if (!is_known && !known_factor) {
             return base::invalid(fmt::format("{}: tensor {}: not part of a {} model of {} layers{}",
                                              file.label(), name, traits.name, config.n_layers,
                                              config.n_experts > 0 ? " with experts" : ""));
@@ -368,9 +494,10 @@ base::Status check_tensors(const GgufFile& file, const DecoderTraits& traits, Mo
     if (!config.tied_embeddings) {
         TRY_VOID(expect_tensor(file, "output.weight", {config.hidden, vocab}));
     }
-    const TensorsOfLayers tensors{layer_tensors(config, false), layer_tensors(config, true)};
+    std::vector<LayerTensors> tensors;
     for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
-        for (const auto& [name, shape] : tensors.of(config, layer)) {
+        tensors.push_back(layer_tensors(config, layer));
+        for (const auto& [name, shape] : tensors.back()) {
             TRY_VOID(expect_tensor(file, fmt::format("blk.{}.{}", layer, name), shape));
         }
     }
@@ -432,10 +559,11 @@ base::Result<ModelConfig> read_decoder(const GgufFile& file, const DecoderTraits
     config.n_layers = blocks - config.n_skipped_layers;
     TRY(config.hidden, expect_int(file, key("embedding_length"), 1, limits::kMaxHidden));
     TRY(config.context_length, expect_int(file, key("context_length"), 1, limits::kMaxContext));
+    TRY_VOID(refuse_what_we_lack(file, traits));
     TRY_VOID(read_experts(file, traits, config));
+    TRY_VOID(read_window(file, traits, config));
     TRY_VOID(read_heads(file, traits, config));
     TRY_VOID(read_scales(file, traits, config));
-    TRY_VOID(read_window(file, traits, config));
     TRY_VOID(read_rope(file, traits, config));
     TRY_VOID(read_pooling(file, traits, config));
     TRY_VOID(check_tensors(file, traits, config));

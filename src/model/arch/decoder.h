@@ -43,6 +43,14 @@ struct DecoderTraits {
     bool plain_windowed_rope = false;
     float windowed_rope_base = 0.0F;
     bool rope_with_window_only = false;  // layers without the window have no rope
+    // Layers with the window have heads of other sizes (key_length_swa), and head_count_kv may be
+    // an array.
+    bool windowed_heads = false;
+    bool value_norm = false;            // of heads of values, without weights
+    bool values_may_be_keys = false;    // layers without the window may lack attn_v
+    bool layer_scales = false;          // layer_output_scale may be there
+    float attention_scale = 0.0F;       // of scores; 0: the usual
+    bool dense_beside_experts = false;  // in every layer with experts
     NormKind norm = NormKind::rms;
     bool parallel_blocks = false;
     Activation activation = Activation::silu;

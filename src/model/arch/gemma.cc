@@ -1,8 +1,10 @@
 #include "model/arch/decoder.h"
 
-// Gemma 2 and 3: norms before and after attention and feed-forward, a gate of GELU, soft caps (2)
-// or norms of heads (3), and a window in most layers, which in Gemma 3 have a rope base of their
-// own.
+// Gemma 2, 3 and 4: norms before and after attention and feed-forward, a gate of GELU, soft caps
+// (2) or norms of heads (3, 4), and a window in most layers, which from Gemma 3 on have a rope base
+// of their own. In Gemma 4 the others have fewer and larger heads, of which rope turns a part and
+// whose values may be their keys; values are normed, too, scores are not scaled, and a layer ends
+// with a factor. Its models with experts have a dense feed-forward beside them.
 
 namespace helix::model {
 
@@ -31,5 +33,25 @@ const DecoderTraits kGemma3{.name = "gemma3",
                             .tied_by_default = true,
                             .norms_less_one = true,
                             .layers_scaled_by_hidden = 62};
+
+const DecoderTraits kGemma4{.name = "gemma4",
+                            .rope_pairs = RopePairs::halves,
+                            .qk_norm = QkNorm::heads,
+                            .experts = Presence::optional,
+                            .expert_width_key = "expert_feed_forward_length",
+                            .output_norms = true,
+                            .full_attention_period = 6,
+                            .plain_windowed_rope = true,
+                            .windowed_rope_base = 10000.0F,
+                            .windowed_heads = true,
+                            .value_norm = true,
+                            .values_may_be_keys = true,
+                            .layer_scales = true,
+                            .attention_scale = 1.0F,
+                            .dense_beside_experts = true,
+                            .activation = Activation::gelu,
+                            .root_embedding_scale = true,
+                            .logit_softcap = 0.0F,
+                            .tied_by_default = true};
 
 }  // namespace helix::model

@@ -8,7 +8,6 @@ struct Lacking {
     std::string_view mechanisms;
 };
 constexpr Lacking kLacking[] = {
-    {"gemma4", "head sizes that differ by layer, shared KV, embeddings for each layer"},
     {"llama4", "chunked attention, a query temperature, experts whose input is scaled"},
     {"qwen3next", "recurrent layers (gated delta nets)"},
     {"qwen35", "recurrent layers (gated delta nets)"},

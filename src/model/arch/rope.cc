@@ -130,6 +130,16 @@ base::Status read_rope(const GgufFile& file, const DecoderTraits& traits, ModelC
         return wrong_metadata(file, key("rope.dimension_count"),
                               fmt::format("{}, expected an even number", config.rope_dim));
     }
+    if (traits.windowed_heads) {
+        const std::string windowed_key = key("rope.dimension_count_swa");
+        TRY(config.windowed_rope_dim, optional_int(file, windowed_key, 2, config.windowed_head_dim,
+                                                   config.windowed_head_dim));
+        if (config.windowed_rope_dim % 2 != 0) {
+            return wrong_metadata(
+                file, windowed_key,
+                fmt::format("{}, expected an even number", config.windowed_rope_dim));
+        }
+    }
     TRY(config.rope_base, optional_positive(file, key("rope.freq_base"), config.rope_base));
     TRY_VOID(read_scaling(file, traits, config));
     if (traits.plain_windowed_rope && config.sliding_window > 0) {

@@ -104,6 +104,11 @@ constexpr Family kFamilies[] = {
     {.type = "cohere2", .architecture = "cohere2", .adjacent = true},
     {.type = "gemma2", .architecture = "gemma2", .norms = kGemmaNorms},
     {.type = "gemma3_text", .architecture = "gemma3", .norms = kGemmaNorms},
+    {.type = "gemma4_text",
+     .architecture = "gemma4",
+     .norms = kGemmaNorms,
+     .experts = HfExperts::gemma4,
+     .normalises = true},
     {.type = "minimax_m2",
      .architecture = "minimax-m2",
      .experts_key = "num_local_experts",
@@ -166,6 +171,7 @@ class ConfigReader {
         TRY_VOID(read_experts());
         TRY_VOID(read_rope());
         TRY_VOID(read_window());
+        TRY_VOID(read_windowed_heads());
         TRY_VOID(read_token_ids());
         set("context_length", static_cast<std::uint32_t>(context_));
         return std::move(config_);
@@ -181,6 +187,7 @@ class ConfigReader {
 
     base::Status refuse_what_we_lack() {
         TRY_VOID(check_quantisation());
+        TRY_VOID(refuse_of_windowed_heads());
         const bool gelu = config_.traits->activation == Activation::gelu;
         const char* key =
             gelu && present(root_, "hidden_activation") ? "hidden_activation" : "hidden_act";
@@ -204,6 +211,17 @@ class ConfigReader {
             TRY(const float limit, positive_or(root_, "swiglu_limit", 7));
             if (limit != 7.0F) return root_.child("swiglu_limit").error("7");
         }
+        return base::Ok{};
+    }
+
+    // Mechanisms that some models of a family with heads of two sizes have.
+    base::Status refuse_of_windowed_heads() {
+        if (!config_.traits->windowed_heads) return base::Ok{};
+        for (const char* key : {"num_kv_shared_layers", "hidden_size_per_layer_input"}) {
+            TRY(const std::int32_t size, whole_or_zero(key, kMaxCount));
+            if (size > 0) return root_.child(key).error("0");
+        }
+        TRY(has_experts_, flag_or(root_, "enable_moe_block", false));
         return base::Ok{};
     }
 
@@ -245,6 +263,10 @@ class ConfigReader {
         TRY(config_.n_layers, count(root_, "num_hidden_layers", limits::kMaxLayers));
         TRY(config_.hidden, count(root_, "hidden_size", limits::kMaxHidden));
         TRY(config_.ffn, count(root_, family_.width_key, limits::kMaxFeedForward));
+        if (has_experts_) {
+            config_.dense_ffn = config_.ffn;
+            TRY(config_.ffn, count(root_, "moe_intermediate_size", limits::kMaxFeedForward));
+        }
         TRY(config_.vocab, count(root_, "vocab_size", limits::kMaxVocabulary));
         TRY(context_, count_or(root_, "max_position_embeddings", limits::kMaxContext, 2048));
         const bool often_tied = config_.traits->tied_by_default;
@@ -255,8 +277,7 @@ class ConfigReader {
         set_count("block_count", config_.n_layers);
         set_count("embedding_length", config_.hidden);
         TRY_VOID(read_dense_parts());
-        set_count("feed_forward_length",
-                  config_.n_dense_layers > 0 ? config_.dense_ffn : config_.ffn);
+        set_count("feed_forward_length", config_.dense_ffn > 0 ? config_.dense_ffn : config_.ffn);
         set_count("vocab_size", config_.vocab);
         set(centred ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", epsilon);
         return base::Ok{};
@@ -346,13 +367,15 @@ class ConfigReader {
             count_or(root_, "num_key_value_heads", limits::kMaxHeads, config_.n_heads));
         TRY(config_.head_dim,
             count_or(root_, "head_dim", limits::kMaxHeadDim, config_.hidden / config_.n_heads));
+        TRY_VOID(read_other_heads());
         if (!present(root_, "head_dim") && config_.hidden % config_.n_heads != 0) {
             return root_.complaint(fmt::format(
                 "num_attention_heads: {}, expected a divisor of hidden_size {}, or head_dim",
                 config_.n_heads, config_.hidden));
         }
         const std::int64_t width =
-            std::int64_t{config_.head_dim} * std::max(config_.n_heads, config_.n_kv_heads);
+            std::int64_t{std::max(config_.head_dim, config_.windowed_head_dim)} *
+            std::max({config_.n_heads, config_.n_kv_heads, config_.windowed_kv_heads});
         if (width > limits::kMaxHeadsWidth) {
             return root_.complaint(
                 fmt::format("the heads of a layer have {} dimensions together, "
@@ -360,7 +383,8 @@ class ConfigReader {
                             width, limits::kMaxHeadsWidth));
         }
         set_count("attention.head_count", config_.n_heads);
-        set_count("attention.head_count_kv", config_.n_kv_heads);
+        if (!config_.traits->windowed_heads)
+            set_count("attention.head_count_kv", config_.n_kv_heads);
         set_count("attention.key_length", config_.head_dim);
         set_count("attention.value_length", config_.head_dim);
         rope_dim_ = config_.head_dim;
@@ -375,6 +399,36 @@ class ConfigReader {
         }
         set_count("rope.dimension_count", rope_dim_);
         return read_rope_layers();
+    }
+
+    // What was read are the heads of layers with the window, where there are others.
+    base::Status read_other_heads() {
+        if (!config_.traits->windowed_heads) return base::Ok{};
+        config_.windowed_kv_heads = config_.n_kv_heads;
+        config_.windowed_head_dim = config_.head_dim;
+        TRY(config_.head_dim,
+            count_or(root_, "global_head_dim", limits::kMaxHeadDim, config_.head_dim));
+        TRY(config_.keys_are_values, flag_or(root_, "attention_k_eq_v", false));
+        if (!config_.keys_are_values) return base::Ok{};
+        TRY(config_.n_kv_heads,
+            count_or(root_, "num_global_key_value_heads", limits::kMaxHeads, config_.n_kv_heads));
+        return base::Ok{};
+    }
+
+    // After the window.
+    base::Status read_windowed_heads() {
+        if (!config_.traits->windowed_heads) return base::Ok{};
+        TRY(const JsonPlace types, root_.member("layer_types"));
+        if (std::ssize(config_.windowed) != config_.n_layers)
+            return types.error(fmt::format("{} names, one a layer", config_.n_layers));
+        std::vector<std::int32_t> kv_heads;
+        for (const bool windowed : config_.windowed)
+            kv_heads.push_back(windowed ? config_.windowed_kv_heads : config_.n_kv_heads);
+        set("attention.head_count_kv", std::move(kv_heads));
+        set_count("attention.key_length_swa", config_.windowed_head_dim);
+        set_count("attention.value_length_swa", config_.windowed_head_dim);
+        set_count("rope.dimension_count_swa", config_.windowed_head_dim);
+        return base::Ok{};
     }
 
     // Which layers rotate queries and keys: 1 means that one does.
@@ -395,10 +449,12 @@ class ConfigReader {
     }
 
     base::Status read_experts() {
-        if (family_.experts_key == nullptr) return base::Ok{};
-        TRY(config_.n_experts, count(root_, family_.experts_key, limits::kMaxExperts));
+        if (family_.experts_key == nullptr && !has_experts_) return base::Ok{};
+        TRY(config_.n_experts,
+            count(root_, has_experts_ ? "num_experts" : family_.experts_key, limits::kMaxExperts));
         TRY(const std::int32_t used,
-            count(root_, "num_experts_per_tok", std::int64_t{config_.n_experts}));
+            count(root_, has_experts_ ? "top_k_experts" : "num_experts_per_tok",
+                  std::int64_t{config_.n_experts}));
         const std::int64_t matrices = std::int64_t{3} * config_.n_layers * config_.n_experts;
         if (matrices > limits::kMaxTensors) {
             return root_.complaint(
@@ -457,6 +513,8 @@ class ConfigReader {
         if (type == "default") return base::Ok{};
         if (config_.traits->longrope && (type == "longrope" || type == "su"))
             return read_longrope(scaling);
+        if (config_.traits->windowed_heads && type == "proportional")
+            return read_proportional(scaling);
         if (type != "linear" && type != "yarn" && type != "llama3") {
             return scaling.child(type_key).error("\"default\", \"linear\", \"yarn\" or \"llama3\"");
         }
@@ -481,6 +539,16 @@ class ConfigReader {
             return scaling.complaint("high_freq_factor: expected more than low_freq_factor");
         }
         config_.rope_factors[kRopeFactors] = llama3_rope_factors(llama3);
+        return base::Ok{};
+    }
+
+    // Of a head only a share is turned.
+    base::Status read_proportional(const JsonPlace& scaling) {
+        TRY(const float share, positive_or(scaling, kPartialRotary, 1));
+        if (share > 1) return scaling.child(kPartialRotary).error("at most 1");
+        TRY(const float factor, positive_or(scaling, "factor", 1));
+        if (factor != 1.0F) return scaling.child("factor").error("1");
+        config_.rope_factors[kRopeFactors] = proportional_rope_factors(rope_dim_, share);
         return base::Ok{};
     }
 
@@ -566,6 +634,7 @@ class ConfigReader {
             for (std::int32_t l = 0; l < config_.n_layers; ++l) windowed.push_back(l >= first);
         }
         if (!windowed.empty()) set("attention.sliding_window_pattern", windowed);
+        config_.windowed = std::move(windowed);
         return base::Ok{};
     }
 
@@ -581,6 +650,7 @@ class ConfigReader {
     const Family& family_;
     GgufBuilder& metadata_;
     HfConfig config_;
+    bool has_experts_ = false;  // beside the feed-forward of every layer
     std::int32_t context_ = 0;
     std::int32_t rope_dim_ = 0;
     float base_ = 10000.0F;
@@ -608,14 +678,24 @@ base::Result<std::vector<std::int64_t>> read_eos_ids(const JsonPlace& root) {
 base::Result<HfConfig> read_hf_config(const std::string& text, const std::string& file,
                                       GgufBuilder& metadata) {
     TRY(const nlohmann::json document, spec::parse_json(text, file));
-    const JsonPlace root(document, file);
+    JsonPlace root(document, file);
     TRY_VOID(root.expect_object());
-    TRY(const JsonPlace place, root.member("model_type"));
-    TRY(const std::string type, place.text());
+    TRY(JsonPlace place, root.member("model_type"));
+    TRY(std::string type, place.text());
+    // A model that sees images, too: its text model is read.
+    const bool has_others = type == "gemma4";
+    if (has_others) {
+        TRY(root, root.member("text_config"));
+        TRY_VOID(root.expect_object());
+        TRY(place, root.member("model_type"));
+        TRY(type, place.text());
+    }
     for (const Family& family : kFamilies) {
         if (family.type != type) continue;
         metadata.set("general.architecture", std::string(family.architecture));
-        return ConfigReader(root, family, metadata).read();
+        TRY(HfConfig config, ConfigReader(root, family, metadata).read());
+        if (has_others) config.prefix = "model.language_model.";
+        return config;
     }
     std::vector<std::string_view> known;
     for (const Family& family : kFamilies) known.push_back(family.type);

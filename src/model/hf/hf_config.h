@@ -30,6 +30,7 @@ enum class HfExperts {
     granite,  // block_sparse_moe.input_linear: of all experts, the rows of gate and then of up
     // mlp.experts.gate_up_proj_blocks and _scales: MXFP4, the rows of gate and up in turns
     gpt_oss,
+    gemma4,  // experts.gate_up_proj: of all experts, the rows of gate and then of up
 };
 
 // What a Hugging Face config.json says, in the terms of our architectures.
@@ -47,11 +48,19 @@ struct HfConfig {
     std::int32_t ffn = 0;  // of an expert where there are experts
     std::int32_t vocab = 0;
     std::int32_t n_experts = 0;
-    std::int32_t n_dense_layers = 0;    // the first ones of a model with experts
-    std::int32_t dense_ffn = 0;         // the width of their feed-forward
-    std::int32_t shared_ffn = 0;        // of the expert that every row visits; 0: there is none
-    bool selection_bias = false;        // e_score_correction_bias
+    std::int32_t n_dense_layers = 0;  // the first ones of a model with experts
+    std::int32_t dense_ffn = 0;   // the width of their feed-forward, and of those beside experts
+    std::int32_t shared_ffn = 0;  // of the expert that every row visits; 0: there is none
+    bool selection_bias = false;  // e_score_correction_bias
     std::int32_t n_skipped_layers = 0;  // behind the last, which predict more tokens at once
+    // Where layers with the window have heads of their own: these, and which layers they are; then
+    // n_kv_heads and head_dim are the others'.
+    std::int32_t windowed_kv_heads = 0;
+    std::int32_t windowed_head_dim = 0;
+    std::vector<bool> windowed;    // [n_layers]
+    bool keys_are_values = false;  // of layers without the window
+    // Before "layers.7." and such in the names of tensors.
+    std::string prefix = "model.";
     bool qk_norm = false;
     bool qkv_bias = false;
     bool tied_embeddings = false;

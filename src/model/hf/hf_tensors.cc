@@ -3,6 +3,7 @@
 #include <charconv>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -36,18 +37,23 @@ class List {
 
     void layer(std::int32_t index) {
         const std::string ours = fmt::format("blk.{}.", index);
-        const std::string theirs = fmt::format("model.layers.{}.", index);
+        const std::string theirs = fmt::format("{}layers.{}.", config_.prefix, index);
         const auto norm = [&](bool there, const char* name, const char* source) {
             if (there) vector(ours + name + ".weight", theirs + source + ".weight", config_.hidden);
         };
         norm(traits_.input_norms, "attn_norm", config_.norms.attention);
-        attention(ours, theirs + "self_attn.");
+        attention(index, ours, theirs + "self_attn.");
+        if (traits_.layer_scales)
+            vector(ours + "layer_output_scale.weight", theirs + "layer_scalar", 1);
         norm(traits_.output_norms, "post_attention_norm", config_.norms.attention_output);
         if (traits_.input_norms && !traits_.parallel_blocks) {
             vector(ours + std::string(traits_.feed_forward_norm),
                    theirs + config_.norms.feed_forward + ".weight", config_.hidden);
         }
-        if (config_.n_experts > 0 && index >= config_.n_dense_layers) {
+        if (config_.n_experts > 0 && traits_.dense_beside_experts) {
+            gemma4_experts(ours, theirs);
+            feed_forward(ours, theirs + "mlp.");
+        } else if (config_.n_experts > 0 && index >= config_.n_dense_layers) {
             experts(ours, theirs);
         } else {
             feed_forward(ours, theirs + "mlp.");
@@ -58,10 +64,14 @@ class List {
     std::vector<HfTensor> take() { return std::move(tensors_); }
 
   private:
-    void attention(const std::string& ours, const std::string& theirs) {
+    void attention(std::int32_t index, const std::string& ours, const std::string& theirs) {
         const std::int64_t hidden = config_.hidden;
-        const std::int64_t q = std::int64_t{config_.n_heads} * config_.head_dim;
-        const std::int64_t kv = std::int64_t{config_.n_kv_heads} * config_.head_dim;
+        const bool windowed =
+            config_.windowed_head_dim > 0 && config_.windowed[static_cast<std::size_t>(index)];
+        const std::int64_t head_dim = windowed ? config_.windowed_head_dim : config_.head_dim;
+        const std::int64_t q = config_.n_heads * head_dim;
+        const std::int64_t kv =
+            (windowed ? config_.windowed_kv_heads : config_.n_kv_heads) * head_dim;
         if (traits_.fused_qkv) {
             matrix(ours + "attn_qkv.weight", theirs + "qkv_proj.weight", q + 2 * kv, hidden);
         } else {
@@ -69,7 +79,8 @@ class List {
                 config_.interleaves ? config_.n_heads : 0;
             matrix(ours + "attn_k.weight", theirs + "k_proj.weight", kv, hidden).interleave_heads =
                 config_.interleaves ? config_.n_kv_heads : 0;
-            matrix(ours + "attn_v.weight", theirs + "v_proj.weight", kv, hidden);
+            if (windowed || !config_.keys_are_values)
+                matrix(ours + "attn_v.weight", theirs + "v_proj.weight", kv, hidden);
         }
         if (config_.qkv_bias) {
             vector(ours + "attn_q.bias", theirs + "q_proj.bias", q);
@@ -78,10 +89,8 @@ class List {
         }
         if (config_.qk_norm) {
             const bool whole = traits_.qk_norm == QkNorm::projection;
-            vector(ours + "attn_q_norm.weight", theirs + "q_norm.weight",
-                   whole ? q : config_.head_dim);
-            vector(ours + "attn_k_norm.weight", theirs + "k_norm.weight",
-                   whole ? kv : config_.head_dim);
+            vector(ours + "attn_q_norm.weight", theirs + "q_norm.weight", whole ? q : head_dim);
+            vector(ours + "attn_k_norm.weight", theirs + "k_norm.weight", whole ? kv : head_dim);
         }
         if (traits_.output_bias)
             vector(ours + "attn_output.bias", theirs + "o_proj.bias", config_.hidden);
@@ -130,6 +139,26 @@ class List {
                        config_.hidden, config_.ffn);
         }
         if (config_.shared_ffn > 0) shared_expert(ours, layer);
+    }
+
+    void gemma4_experts(const std::string& ours, const std::string& theirs) {
+        const std::string both = theirs + "experts.gate_up_proj";
+        matrix(ours + "ffn_gate_inp.weight", theirs + "router.proj.weight", config_.n_experts,
+               config_.hidden)
+            .keep_float = true;
+        vector(ours + "ffn_gate_inp.scale", theirs + "router.scale", config_.hidden);
+        vector(ours + "ffn_down_exps.scale", theirs + "router.per_expert_scale", config_.n_experts);
+        for (const auto& [name, source] :
+             {std::pair("post_ffw_norm_1", "post_feedforward_layernorm_1"),
+              std::pair("pre_ffw_norm_2", "pre_feedforward_layernorm_2"),
+              std::pair("post_ffw_norm_2", "post_feedforward_layernorm_2")})
+            vector(ours + name + ".weight", theirs + source + ".weight", config_.hidden);
+        stacked(ours + "ffn_gate_exps.weight", both, 0);
+        stacked(ours + "ffn_up_exps.weight", both, config_.ffn);
+        tensors_.push_back({.name = ours + "ffn_down_exps.weight",
+                            .shape = {config_.ffn, config_.hidden, config_.n_experts},
+                            .sources = {theirs + "experts.down_proj"},
+                            .source_shape = {config_.n_experts, config_.hidden, config_.ffn}});
     }
 
     void gpt_oss_experts(const std::string& ours, const std::string& theirs) {
@@ -216,10 +245,10 @@ class List {
 };
 
 // 7 for "model.layers.7.mlp.gate.weight", -1 for a tensor outside the layers.
-std::int32_t layer_of(std::string_view name) {
-    constexpr std::string_view kLayers = "model.layers.";
-    if (!name.starts_with(kLayers)) return -1;
-    name.remove_prefix(kLayers.size());
+std::int32_t layer_of(const HfConfig& config, std::string_view name) {
+    const std::string layers = config.prefix + "layers.";
+    if (!name.starts_with(layers)) return -1;
+    name.remove_prefix(layers.size());
     std::int32_t layer = -1;
     const auto read = std::from_chars(name.data(), name.data() + name.size(), layer);
     return read.ec == std::errc() &&
@@ -232,9 +261,10 @@ std::int32_t layer_of(std::string_view name) {
 
 std::vector<HfTensor> hf_tensors(const HfConfig& config) {
     List list(config);
-    list.matrix("token_embd.weight", "model.embed_tokens.weight", config.vocab, config.hidden);
+    list.matrix("token_embd.weight", config.prefix + "embed_tokens.weight", config.vocab,
+                config.hidden);
     for (std::int32_t layer = 0; layer < config.n_layers; ++layer) list.layer(layer);
-    list.vector("output_norm.weight", "model.norm.weight", config.hidden);
+    list.vector("output_norm.weight", config.prefix + "norm.weight", config.hidden);
     if (!config.tied_embeddings) {
         list.matrix("output.weight", "lm_head.weight", config.vocab, config.hidden);
     }
@@ -242,9 +272,14 @@ std::vector<HfTensor> hf_tensors(const HfConfig& config) {
 }
 
 bool is_spare_hf_tensor(const HfConfig& config, std::string_view name) {
-    const std::int32_t layer = layer_of(name);
+    const std::int32_t layer = layer_of(config, name);
     if (layer >= config.n_layers && layer < config.n_layers + config.n_skipped_layers) return true;
-    return name.ends_with(".rotary_emb.inv_freq") ||
+    // Where there is more than the text model, what reads images and sounds is left out.
+    const bool of_others =
+        config.prefix != "model." && !name.starts_with(config.prefix) &&
+        (name.starts_with("model.vision_tower.") || name.starts_with("model.embed_vision.") ||
+         name.starts_with("model.audio_tower.") || name.starts_with("model.embed_audio."));
+    return of_others || name.ends_with(".rotary_emb.inv_freq") ||
            (config.tied_embeddings && name == "lm_head.weight");
 }
 

@@ -85,8 +85,9 @@ std::vector<JsonPlace> parts_of(const JsonPlace& place, const char* key) {
 
 class TokenizerReader {
   public:
-    TokenizerReader(const JsonPlace& root, GgufBuilder& metadata)
-        : root_(root), metadata_(metadata) {}
+    // keeps_merges: of models whose pieces merge by the list of merges alone.
+    TokenizerReader(const JsonPlace& root, bool keeps_merges, GgufBuilder& metadata)
+        : root_(root), keeps_merges_(keeps_merges), metadata_(metadata) {}
 
     base::Status read() {
         TRY(const JsonPlace model, root_.member("model"));
@@ -207,6 +208,12 @@ class TokenizerReader {
             return model.complaint(
                 "ignore_merges: true together with byte_fallback: expected false");
         }
+        if (unknown_) set_id("unknown", *unknown_);
+        if (keeps_merges_) {
+            metadata_.set("tokenizer.ggml.model", std::string("gemma4"));
+            metadata_.set("tokenizer.ggml.merges", std::move(merges_));
+            return set_tokens();
+        }
         std::vector<float> scores(tokens_.size(), kNoMerge);
         for (std::size_t rank = 0; rank < merges_.size(); ++rank) {
             std::string joined = merges_[rank];
@@ -227,7 +234,6 @@ class TokenizerReader {
         metadata_.set("tokenizer.ggml.model", std::string("llama"));
         metadata_.set("tokenizer.ggml.scores", std::move(scores));
         metadata_.set("tokenizer.ggml.add_space_prefix", adds_space());
-        if (unknown_) set_id("unknown", *unknown_);
         return set_tokens();
     }
 
@@ -320,6 +326,7 @@ class TokenizerReader {
     }
 
     JsonPlace root_;
+    bool keeps_merges_;
     GgufBuilder& metadata_;
     bool byte_fallback_ = false;
     std::vector<std::string> tokens_;
@@ -412,7 +419,7 @@ base::Status read_hf_tokenizer(const std::string& folder, const HfConfig& config
     TRY(const nlohmann::json document, read_json(file));
     const JsonPlace root(document, file);
     TRY_VOID(root.expect_object());
-    TokenizerReader tokens(root, metadata);
+    TokenizerReader tokens(root, config.architecture == "gemma4", metadata);
     TRY_VOID(tokens.read());
     if (tokens.size() > static_cast<std::size_t>(config.vocab)) {
         return root.complaint(

@@ -9,7 +9,8 @@ layout(push_constant, scalar) uniform Push {
     Floats keys, values;
     Pages pages;  // of each row
     Words slots;  // of each row in its page
-    uint rows, n_heads, head_dim, positions, dims, block_size;
+    uint rows, n_heads, head_dim, positions, dims;
+    uint head_keys, head_values;  // bytes from one head's to the next
 };
 shared uint tops[64];
 
@@ -68,8 +69,6 @@ void store_head(Floats x, uint first, Chars page, uint at, uint step, uint scale
 void main() {
     uint bytes = element_bytes();
     uint scales = kType == 3u ? 4u * positions : 0u;
-    uint head_keys = head_dim * positions * bytes + scales;
-    uint head_values = block_size * dims * bytes + scales;
     uint values_at = n_heads * head_keys;
     for (uint i = gl_WorkGroupID.x; i < 2u * rows * n_heads; i += gl_NumWorkGroups.x) {
         uint head = i / 2u % n_heads;

@@ -7,10 +7,10 @@ layout(local_size_x = 32) in;
 layout(push_constant, scalar) uniform Push {
     Floats scores, bias;
     Words chosen;
-    Floats weights;
+    Floats weights, expert_factors;
     uint rows, n_experts, n_used, normalise;
     float factor;
-    uint sigmoid, has_bias;
+    uint sigmoid, has_bias, has_factors;
 };
 
 bool is_taken(uint at, uint n, uint expert) {
@@ -93,6 +93,13 @@ void route_by_sigmoid(uint first, uint at) {
     }
 }
 
+void apply_factors(uint at) {
+    for (uint n = 0u; n < n_used; ++n) {
+        precise const float weight = weights.v[at + n] * expert_factors.v[chosen.v[at + n]];
+        weights.v[at + n] = weight;
+    }
+}
+
 void main() {
     uint step = gl_NumWorkGroups.x * 32u;
     for (uint row = gl_GlobalInvocationID.x; row < rows; row += step) {
@@ -101,5 +108,6 @@ void main() {
         } else {
             route_by_softmax(row * n_experts, row * n_used);
         }
+        if (has_factors != 0u) apply_factors(row * n_used);
     }
 }
