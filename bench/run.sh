@@ -35,7 +35,7 @@ echo "== 2,000 event streams on one thread"
 "$bin/sse_load" --streams 2000
 echo "== simulator"
 "$bin/sim_bench"
-# HELIX_BENCH_SECONDS=3600: a whole hour of 1,000 machines, some six minutes.
+# HELIX_BENCH_SECONDS=3600: a whole hour of 1,000 machines.
 "$bin/sim_bench" thousand "${HELIX_BENCH_SECONDS:-60}"
 echo "== a new coordinator takes over a simulated cluster"
 "$bin/takeover_bench"

@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
+
+#include "base/random.h"
 
 namespace helix::sim::virtual_clock_test {
 namespace {
@@ -43,6 +48,52 @@ TEST(VirtualClock, WhatIsAskedForLateHappensInThePlaceThatWasKept) {
     });
     while (!clock.empty()) clock.run_next();
     EXPECT_EQ(happened, (std::vector<int>{1, 2, 3}));
+}
+
+TEST(VirtualClock, ManyHappenInOrderWhateverIsAskedForBetween) {
+    VirtualClock clock;
+    base::Random random(5);
+    std::vector<std::int64_t> happened;
+    int asked = 0;
+    const std::function<void()> happen = [&] {
+        happened.push_back(clock.now().ns);
+        for (int i = 0; i < 2 && asked < 3000; ++i, ++asked) {
+            const auto later = static_cast<std::int64_t>(random.below(asked % 3 == 0 ? 5 : 900));
+            clock.at(at_ns(clock.now().ns + later), happen);
+        }
+    };
+    clock.at(at_ns(0), happen);
+    while (!clock.empty()) clock.run_next();
+    EXPECT_EQ(happened.size(), 3001U);
+    EXPECT_TRUE(std::is_sorted(happened.begin(), happened.end()));
+}
+
+TEST(VirtualClock, WhatComesIsPreparedStepByStepAndThenHappens) {
+    struct Steps {
+        VirtualClock clock;
+        mutable std::vector<std::pair<std::uint32_t, int>> seen;
+    } steps;
+    constexpr int kEvents = 12;
+    std::vector<int> before_it;  // steps of it that were seen when it happened
+    for (std::uint32_t e = 0; e < kEvents; ++e) {
+        const auto happen = [&steps, &before_it, e] {
+            int expected = e < 4 ? 4 - static_cast<int>(e) : 0;
+            int count = 0;
+            for (const auto& [which, step] : steps.seen) {
+                if (which != e) continue;
+                EXPECT_EQ(step, expected++);
+                ++count;
+            }
+            before_it.push_back(count);
+        };
+        steps.clock.at(at_ns(e), happen,
+                       {[](const void* whom, std::uint32_t which, int step) {
+                            static_cast<const Steps*>(whom)->seen.emplace_back(which, step);
+                        },
+                        &steps, e});
+    }
+    while (!steps.clock.empty()) steps.clock.run_next();
+    EXPECT_EQ(before_it, (std::vector<int>{0, 1, 2, 3, 4, 4, 4, 4, 4, 4, 4, 4}));
 }
 
 TEST(VirtualClock, TimePassesWhereNothingHappens) {

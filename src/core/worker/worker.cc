@@ -61,10 +61,30 @@ Worker& Worker::operator=(Worker&&) noexcept = default;
 
 void Worker::step(TimePoint now, const WorkerEvent& event, std::vector<WorkerAction>& actions) {
     Impl& state = *impl_;
-    base::prefetch<256>(&state.costs);  // what decides on the next batch
     state.now = now;
     std::visit([&](const auto& one) { state.on(one, actions); }, event);
     state.run_next_batch(actions);
+}
+
+void Worker::prefetch() const {
+    base::prefetch<Impl::kHotBytes>(impl_.get());
+}
+
+void Worker::prefetch(const StageInputs& coming, int step) const {
+    for (const StageInput& input : coming.inputs) {
+        if (step == 1) base::prefetch<sizeof(StageInput)>(&input);
+        if (step == 2) impl_->sequences.prefetch_place(input.key);
+        if (step == 3) impl_->sequences.prefetch(input.key);
+    }
+}
+
+void Worker::prefetch_batch(int step) const {
+    if (step == 1) return prefetch();
+    if (!impl_->running) return;
+    for (const RunningChunk& chunk : impl_->running->chunks) {
+        if (step == 2) base::prefetch<sizeof(RunningChunk)>(&chunk);
+        if (step == 3) chunk.sequence->prefetch();
+    }
 }
 
 Holding Worker::holding() const {
@@ -230,7 +250,7 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
     note_cost(batch, event.took);
 
     for (const RunningChunk& chunk : batch.chunks) chunk.sequence->prefetch();
-    StageOutputs outputs;
+    StageOutputs outputs = std::move(spare_outputs);
     TokensProduced produced;
     produced.tokens.reserve(event.tokens.size());
     std::span<const ProducedToken> tokens = event.tokens;
@@ -266,6 +286,8 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
 
     if (!produced.empty()) actions.push_back(SendToCoordinator{std::move(produced)});
     for (auto& [peer, inputs] : outputs) actions.push_back(SendToPeer{peer, std::move(inputs)});
+    outputs.clear();
+    spare_outputs = std::move(outputs);
     close_batch(batch, actions);
     spare_chunks = std::move(batch.chunks);
 }

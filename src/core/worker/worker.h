@@ -25,6 +25,12 @@ class Worker {
     Worker& operator=(Worker&&) noexcept;
 
     void step(TimePoint now, const WorkerEvent& event, std::vector<WorkerAction>& actions);
+    // These change nothing. They ask for the memory that a step will touch, so that it is there by
+    // then: where many workers take turns on one processor, it would be waited for. What a message
+    // or the end of the batch needs is asked for in steps, some microseconds apart, from 1 to 3.
+    void prefetch() const;
+    void prefetch(const StageInputs& coming, int step) const;
+    void prefetch_batch(int step) const;
     // Returns what the worker holds, for a coordinator that does not know it.
     Holding holding() const;
 

@@ -232,6 +232,12 @@ class SequenceTable {
                 found[i] = find(inputs[i].key);
         }
     }
+    // Asks for what find() looks at first, and for the sequence.
+    void prefetch_place(const SequenceKey& key) const { only_.prefetch(key.request.value); }
+    void prefetch(const SequenceKey& key) const {
+        Sequence* const* only = only_.find(key.request.value);
+        if (only != nullptr && *only != nullptr) (*only)->prefetch();
+    }
     Sequence* find(const SequenceKey& key) const;             // null if there is none
     std::vector<SequenceKey> group(RequestId request) const;  // sequences of every attempt
     // Makes one that is to be added or dropped.
@@ -334,51 +340,27 @@ struct Refusal {
 using StageOutputs = std::vector<std::pair<WorkerId, StageInputs>>;
 
 struct Worker::Impl {
+    // What most steps touch comes first and lies together (Worker::prefetch).
     WorkerId self;
-    WorkerConfig config;
-
-    LayerRange layers;
-    bool ready = false;                                // layers loaded
-    std::optional<AssignLayers> loading;               // LoadLayers is under way
-    std::optional<AssignLayers> deferred;              // came while a batch ran, or KV moved
-    std::uint64_t epoch = 0;                           // of the newest assignment taken up
-    base::SharedValue<RememberedPlacement> placement;  // of that one
+    bool ready = false;      // layers loaded
+    bool any_stuck = false;  // since the last report one was stuck, perhaps
     std::int32_t pipeline_groups = 1;
-    std::map<WorkerId, std::string> unreached;  // peers, and where they were looked for
-
-    KvBlockPool pool;
-    std::string kv_format;  // of its pages
-    double kv_page_bytes = 0;
-    double kv_bytes_per_s = 0;
-    PrefixCache prefixes;
-    KvBlockPool host_pages;                          // for swapped sequences
-    std::vector<PageSwap> leaving;                   // to be swapped out by the next batch,
-    std::vector<SequenceKey> leavers;                // and whose pages they are
-    std::deque<std::vector<SequenceKey>> returning;  // groups to swap in, oldest first
-    std::vector<SwapSequences> swaps_deferred;       // until the batch under way has finished
-    SequenceTable sequences;
+    LayerRange layers;
+    TimePoint now;                           // of the step
+    std::optional<RunningBatch> running;     // the batch under way
+    std::vector<RunningChunk> spare_chunks;  // memory of an earlier batch
+    StageOutputs spare_outputs;
+    std::vector<Sequence*> spare_found;  // and of an earlier message
     ReadyList ready_decodes;
     ReadyList ready_prefills;
-    std::vector<Sequence*> spare_found;  // memory of an earlier message
-    std::int64_t n_past_prompt = 0;      // sequences past their prompt, with rows here now or not
-    std::int64_t n_ending = 0;           // sequences that go when the batch has finished
-    std::int64_t waiting_rows = 0;       // of all sequences' pending
-    bool any_stuck = false;              // since the last report one was stuck, perhaps
-    std::deque<SequenceKey> tombstones;  // freed lately: late rows for them are dropped
-    std::set<SequenceKey> tombstone_set;
-
     BufferUses buffer_uses;
-    std::optional<RunningBatch> running;
-    std::vector<RunningChunk> spare_chunks;  // memory of an earlier batch
+    SequenceTable sequences;
+    std::int64_t n_past_prompt = 0;  // sequences past their prompt, with rows here now or not
+    std::int64_t n_ending = 0;       // sequences that go when the batch has finished
+    std::int64_t waiting_rows = 0;   // of all sequences' pending
     std::uint64_t next_batch = kFirstBatch;
     std::uint64_t next_arrival = 0;
     std::uint64_t round = 0;  // the round of the rows that ran last
-    // The next round of each request that has several sequences.
-    std::map<RequestId, std::uint64_t> group_rounds;
-
-    TimePoint now;  // of the step
-    // By member 0, of the attempts that are timed and had a batch. Mostly there is none.
-    std::map<SequenceKey, AttemptTimes> timed;
     TimePoint last_report;
     std::int64_t batches_done = 0;
     std::int64_t rows_done = 0;
@@ -391,6 +373,30 @@ struct Worker::Impl {
     double prompts_turn_s = 0;       // prompt rows go before decodes for this long
     RoundTrip round_trip;
     TimePoint wake_at;  // the wake-up that was asked for
+    WorkerConfig config;
+    KvBlockPool pool;
+    std::vector<PageSwap> leaving;                   // to be swapped out by the next batch,
+    std::vector<SequenceKey> leavers;                // and whose pages they are
+    std::vector<SwapSequences> swaps_deferred;       // until the batch under way has finished
+    std::deque<std::vector<SequenceKey>> returning;  // groups to swap in, oldest first
+    std::optional<AssignLayers> deferred;            // came while a batch ran, or KV moved
+    static constexpr std::size_t kHotBytes = 1152;   // so far
+
+    std::optional<AssignLayers> loading;               // LoadLayers is under way
+    std::uint64_t epoch = 0;                           // of the newest assignment taken up
+    base::SharedValue<RememberedPlacement> placement;  // of that one
+    std::map<WorkerId, std::string> unreached;         // peers, and where they were looked for
+    std::string kv_format;                             // of its pages
+    double kv_page_bytes = 0;
+    double kv_bytes_per_s = 0;
+    PrefixCache prefixes;
+    KvBlockPool host_pages;              // for swapped sequences
+    std::deque<SequenceKey> tombstones;  // freed lately: late rows for them are dropped
+    std::set<SequenceKey> tombstone_set;
+    // The next round of each request that has several sequences.
+    std::map<RequestId, std::uint64_t> group_rounds;
+    // By member 0, of the attempts that are timed and had a batch. Mostly there is none.
+    std::map<SequenceKey, AttemptTimes> timed;
 
     // These are for times without a coordinator (core/worker/holding.cc).
     // Assignments up to this one were of earlier coordinators, who hear no answer any more.

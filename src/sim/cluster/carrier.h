@@ -25,6 +25,7 @@ struct SimMessage {
 class Carrier {
   public:
     using Receiver = std::function<void(SimMessage&&)>;
+    using Expecter = std::function<void(const SimMessage&, int)>;
 
     Carrier() = default;
     Carrier(const Carrier&) = delete;
@@ -34,9 +35,12 @@ class Carrier {
     virtual void send(SimMessage message) = 0;
     // Is called with each message that arrives.
     void set_receiver(Receiver receiver) { receive_ = std::move(receiver); }
+    // Is called with messages that will arrive next, as Preparation is, if at all.
+    void set_expecter(Expecter expecter) { expect_ = std::move(expecter); }
 
   protected:
     Receiver receive_;
+    Expecter expect_;
 };
 
 }  // namespace helix::sim

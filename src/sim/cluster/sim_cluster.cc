@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/overloaded.h"
 #include "base/planted_bug.h"
+#include "base/prefetch.h"
 #include "core/invariants.h"
 
 namespace helix::sim {
@@ -20,6 +21,7 @@ SimCluster::SimCluster(const SimClusterConfig& config, VirtualClock& clock, Comp
       driver_(driver),
       coordinator_(config.coordinator) {
     carrier_.set_receiver([this](SimMessage&& message) { arrive(std::move(message)); });
+    carrier_.set_expecter([this](const SimMessage& message, int step) { expect(message, step); });
 }
 
 // ---- machines
@@ -223,6 +225,21 @@ void SimCluster::arrive(SimMessage&& message) {
     tell(machine, incarnation, core::MessageArrived{std::move(content)});
 }
 
+// Rows will arrive. What they touch is asked for in the steps in which it is found.
+void SimCluster::expect(const SimMessage& message, int step) const {
+    const auto* content = std::get_if<core::WorkerMessage>(&message.content);
+    const auto* rows = content == nullptr ? nullptr : std::get_if<core::StageInputs>(content);
+    const SimMachine& machine = *machines_[message.worker.value];
+    if (rows == nullptr || !machine.alive()) return;
+    if (step == 1) machine.worker->prefetch();
+    machine.worker->prefetch(*rows, step);
+}
+
+void SimCluster::expect_batch(const SimMachine& machine, int step) {
+    if (step == 0) return base::prefetch<sizeof(SimMachine)>(&machine);
+    if (machine.alive()) machine.worker->prefetch_batch(step);
+}
+
 // A connection ends with the coordinator that it was to, or when the worker gives that one up.
 bool SimCluster::is_led_by(const SimMachine& machine, std::uint64_t term) {
     if (machine.alone && formers_.contains(term)) return false;
@@ -283,11 +300,16 @@ void SimCluster::carry_out(SimMachine& machine, const core::RunBatch& action) {
     Compute::Run run = compute_.run(machine, action.plan);
     machine.running = std::move(run.finished);
     const base::TimePoint end = clock_.now() + machine.running.took;
-    clock_.at(end + run.unseen, [this, &machine, incarnation = machine.incarnation] {
+    const auto ended = [this, &machine, incarnation = machine.incarnation] {
         driver_.batch_ended(machine);
         if (machine.incarnation != incarnation) return;
         tell(machine, incarnation, std::exchange(machine.running, {}));
-    });
+    };
+    clock_.at(end + run.unseen, ended,
+              {[](const void* whom, std::uint32_t /*which*/, int step) {
+                   expect_batch(*static_cast<const SimMachine*>(whom), step);
+               },
+               &machine, 0});
     driver_.batch_begun(machine, action.plan, end);
 }
 

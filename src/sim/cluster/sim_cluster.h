@@ -82,6 +82,8 @@ class SimCluster {
 
   private:
     void arrive(SimMessage&& message);
+    void expect(const SimMessage& message, int step) const;
+    static void expect_batch(const SimMachine& machine, int step);
     bool is_led_by(const SimMachine& machine, std::uint64_t term);
     void arrive_at_former(Former& former, SimMessage message);
     void tell_former(std::uint64_t term, const core::CoordinatorEvent& event);

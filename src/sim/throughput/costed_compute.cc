@@ -34,6 +34,8 @@ double CostedCompute::page_bytes() const {
 Compute::Loading CostedCompute::load(const SimMachine& machine, const core::LoadLayers& action) {
     if (layers_.size() <= machine.id.value) layers_.resize(machine.id.value + 1);
     layers_[machine.id.value] = action.layers;
+    few_.resize(layers_.size());
+    few_[machine.id.value].fill(-1);
     Loading loading{{action.epoch, machine.kv_pages, 0, kKvFormat}, {}};
     const double seconds = config_.load_s[static_cast<std::size_t>(machine.vertex)];
     if (seconds > 0) loading.seconds = seconds;
@@ -57,6 +59,16 @@ Compute::Run CostedCompute::run(const SimMachine& machine, const core::BatchPlan
     const double wake_s = config_.overheads.wake_s;
     if (wake_s > 0) run.unseen = base::from_seconds(wake_s * -std::log1p(-wakes_.uniform()));
     return run;
+}
+
+// Models look the machine's type up by its name, and most batches of a large cluster are small.
+double CostedCompute::layer_s(const SimMachine& machine, std::int32_t decodes,
+                              std::int32_t prefills) {
+    const bool few = prefills == 0 && decodes < static_cast<std::int32_t>(kFew);
+    if (!few) return config_.costs->layer_s(machine.node, decodes, prefills);
+    double& known = few_[machine.id.value][static_cast<std::size_t>(decodes)];
+    if (known < 0) known = config_.costs->layer_s(machine.node, decodes, prefills);
+    return known;
 }
 
 double CostedCompute::batch_s(const SimMachine& machine, const core::BatchPlan& plan) {
@@ -86,10 +98,10 @@ double CostedCompute::batch_s(const SimMachine& machine, const core::BatchPlan& 
             prefills += prefills_[l];
             layer_s = 0;
             if (decodes + prefills > 0) {
-                layer_s = config_.costs->layer_s(machine.node, decodes, prefills);
+                layer_s = this->layer_s(machine, decodes, prefills);
             }
             if (decodes == 1 && config_.overheads.lone_decode_doubles) {
-                layer_s += config_.costs->layer_s(machine.node, 1, 0);
+                layer_s += this->layer_s(machine, 1, 0);
             }
         }
         seconds += layer_s;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -65,6 +67,7 @@ class CostedCompute final : public Compute {
 
   private:
     double batch_s(const SimMachine& machine, const core::BatchPlan& plan);
+    double layer_s(const SimMachine& machine, std::int32_t decodes, std::int32_t prefills);
     double page_bytes() const;
     // Of the slowest link from one node to another; 0: none has a known speed.
     double link_bytes_per_s(std::int32_t from, std::int32_t to) const;
@@ -75,6 +78,9 @@ class CostedCompute final : public Compute {
     std::vector<spec::LayerRange> layers_;  // by worker id
     std::vector<std::int32_t> decodes_;     // by layer of the batch being costed
     std::vector<std::int32_t> prefills_;
+    // What a layer of a few decodes costs, by worker id and their number; below 0: not known yet.
+    static constexpr std::size_t kFew = 16;
+    std::vector<std::array<double, kFew>> few_;
     mutable std::vector<double> links_;  // by from and to; empty until it is asked for
 };
 

@@ -3,6 +3,8 @@
 #include <utility>
 #include <variant>
 
+#include "base/prefetch.h"
+
 namespace helix::sim {
 namespace {
 
@@ -49,7 +51,16 @@ void ModelledCarrier::send(SimMessage message) {
         carried_[slot].message = std::move(message);
         carried_[slot].journey = journey;
     }
-    clock_.at(journey.passage.arrives, [this, slot] { arrive(slot); });
+    clock_.at(journey.passage.arrives, [this, slot] { arrive(slot); },
+              {[](const void* whom, std::uint32_t which, int step) {
+                   static_cast<const ModelledCarrier*>(whom)->prepare(which, step);
+               },
+               this, slot});
+}
+
+void ModelledCarrier::prepare(std::uint32_t slot, int step) const {
+    if (step == 0) return base::prefetch<sizeof(Carried)>(&carried_[slot]);
+    if (expect_) expect_(carried_[slot].message, step);
 }
 
 void ModelledCarrier::arrive(std::uint32_t slot) {

@@ -39,6 +39,7 @@ class ModelledCarrier final : public Carrier {
         Journey journey;
     };
     double bytes_of(const SimMessage& message) const;
+    void prepare(std::uint32_t slot, int step) const;
     void arrive(std::uint32_t slot);
 
     const spec::ModelSpec& model_;
