@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "base/large_pages.h"
 #include "lab/problem/problem.h"
 #include "lab/simulation/simulated_load.h"
 #include "lab/simulation/simulation_setup.h"
@@ -248,6 +249,7 @@ bool apart(const std::function<base::Status()>& job) {
     std::fflush(nullptr);
     const pid_t child = fork();
     if (child == 0) {
+        base::prefer_large_pages(std::size_t{1} << 30);  // as helix simulate
         const base::Status done = job();
         if (!done.ok()) std::fprintf(stderr, "sim_bench: %s\n", done.error().message.c_str());
         std::fflush(nullptr);

@@ -1,11 +1,13 @@
 // helix simulate CLUSTER --model MODEL
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "base/large_pages.h"
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/help_text.h"
@@ -113,6 +115,7 @@ base::Result<lab::Simulated> simulate_helix(const SimulateArguments& a,
 }
 
 base::Status run_simulate(const SimulateArguments& a) {
+    base::prefer_large_pages(std::size_t{1} << 30);
     TRY(const lab::Problem problem, lab::load_problem(a.problem));
     if (!a.policy.empty() && a.policy != "helix" && a.policy != "reference") {
         return base::invalid("--policy: '" + a.policy + "' is neither helix nor reference");
