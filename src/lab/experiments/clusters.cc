@@ -186,8 +186,8 @@ ExperimentCase online_after_warmup(const Place& place, const std::string& method
 // What online tables of Helix' own layout and of ours change by, where a run warms up.
 base::Status write_warmup(ExperimentSession& session, ExperimentPage& page) {
     ExperimentTable table;
-    table.title =
-        fmt::format("LLaMA 70B, online at the published rates, {:.0f} s left out first", kPaperWarmup_s);
+    table.title = fmt::format("LLaMA 70B, online at the published rates, {:.0f} s left out first",
+                              kPaperWarmup_s);
     table.head = {"cluster",      "method",
                   "policy",       "decode tok/s from empty",
                   "after warmup", "TTFT s from empty (mean / p50 / p95)",
