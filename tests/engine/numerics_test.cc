@@ -57,7 +57,7 @@ TEST_P(MatmulOrder, SegmentsAreSummedAloneAndAddedInOrder) {
     const std::size_t segment = quantised ? kSegment : kFloatSegment;
     const auto block = static_cast<std::size_t>(info.block_size);
     // Three whole segments, and a shorter one where the format's blocks allow it.
-    const std::size_t cols = 3 * segment + (block < segment ? 32 : 0);
+    const std::size_t cols = 3 * segment + (block < segment ? std::max<std::size_t>(32, block) : 0);
     base::Random random(61);
     const auto w = random_matrix(random, GetParam(), kOutputs, cols);
     const auto x = random_floats(random, kRows * cols, 2.0);
