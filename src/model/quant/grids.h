@@ -341,4 +341,3 @@ inline constexpr std::uint32_t kIq1Grid[] = {
 // clang-format on
 
 }  // namespace helix::model::quant
-
