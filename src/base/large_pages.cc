@@ -26,13 +26,14 @@ bool prefer_large_pages(std::size_t bytes) {
     mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
     mallopt(M_TOP_PAD, pad);
     const auto before = reinterpret_cast<std::uintptr_t>(sbrk(0));
-    void* block = std::malloc(kLargestBlock / 2);
+    void* volatile block = std::malloc(kLargestBlock / 2);  // no compiler leaves it out
     const auto end = reinterpret_cast<std::uintptr_t>(sbrk(0));
+    const bool taken = block != nullptr;
     mallopt(M_TOP_PAD, kUsualPad);
     std::free(block);
     const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
     const std::uintptr_t first = (before + page - 1) / page * page;
-    if (block == nullptr || end <= first) return false;
+    if (!taken || end <= first) return false;
     return madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE) == 0;
 }
 

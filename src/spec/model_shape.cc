@@ -292,11 +292,11 @@ base::Status read_shape_experts(const JsonPlace& root, const ShapeFamily& family
 
 // Heads of layers without a window. The number of layers and the heads of the others must be set.
 base::Status read_full_heads(const JsonPlace& root, ModelShape& shape) {
-    if (shape.n_full_layers == 0) return base::Ok{};
     for (const char* key : {"num_kv_shared_layers", "hidden_size_per_layer_input"}) {
         TRY(const std::int32_t size, whole_or_zero(root, key));
         if (size > 0) return root.child(key).error("0");
     }
+    if (shape.n_full_layers == 0) return base::Ok{};
     TRY(shape.full_head_dim, count_or(root, "global_head_dim", shape.head_dim));
     TRY(shape.keys_are_values, flag_or(root, "attention_k_eq_v", false));
     shape.full_kv_heads = shape.n_kv_heads;

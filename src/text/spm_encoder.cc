@@ -96,8 +96,10 @@ base::Status SpmEncoder::build() {
         }
         byte_tokens_[byte] = *vocabulary_.unknown;
     }
-    if (by_merges_) return merges_.read(vocabulary_, token_of_);
-    return base::Ok{};
+    if (!by_merges_) return base::Ok{};
+    std::unordered_map<std::string_view, Token> all;
+    for (std::size_t i = 0; i < n; ++i) all.emplace(vocabulary_.tokens[i], static_cast<Token>(i));
+    return merges_.read(vocabulary_, all);
 }
 
 std::optional<Merge> SpmEncoder::find(std::string_view text, const Symbol& left,

@@ -57,7 +57,7 @@ Sequence& SequenceTable::add(Sequence& sequence) {
     return sequence;
 }
 
-void SequenceTable::erase(const SequenceKey& key) {
+void SequenceTable::erase(SequenceKey key) {
     const auto it = lower_bound(entries_, key);
     CHECK(it != entries_.end() && it->first == key);
     ++changes_;

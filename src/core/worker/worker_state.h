@@ -246,9 +246,9 @@ class SequenceTable {
         return memory_.make(std::forward<Arguments>(arguments)...);
     }
     void drop(Sequence& sequence) { memory_.drop(sequence); }
-    Sequence& add(Sequence& sequence);   // its key is new
-    void erase(const SequenceKey& key);  // it is here
-    bool has(RequestId request) const;   // says so for any attempt
+    Sequence& add(Sequence& sequence);  // its key is new
+    void erase(SequenceKey key);        // it is here
+    bool has(RequestId request) const;  // says so for any attempt
     bool empty() const { return entries_.empty(); }
     std::size_t size() const { return entries_.size(); }
     // Rises whenever a sequence comes or goes: what find() returned is right until then.

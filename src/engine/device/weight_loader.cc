@@ -101,6 +101,7 @@ base::Result<std::vector<std::unique_ptr<Matrix>>> WeightLoader::split_matrices(
                                 base::size_of(n * row_bytes));
         };
         std::vector<std::byte> together;  // of several experts
+        if (count > 1) together.reserve(base::size_of(count * n * row_bytes));
         for (std::int64_t i = 0; count > 1 && i < count; ++i)
             together.insert(together.end(), of(i).begin(), of(i).end());
         auto made = device_.make_matrix({info->type, count, n, cols, factors},

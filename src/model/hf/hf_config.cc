@@ -404,6 +404,7 @@ class ConfigReader {
     // What was read are the heads of layers with the window, where there are others.
     base::Status read_other_heads() {
         if (!config_.traits->windowed_heads) return base::Ok{};
+        for (const char* key : {"head_dim", "global_head_dim"}) TRY_VOID(root_.member(key));
         config_.windowed_kv_heads = config_.n_kv_heads;
         config_.windowed_head_dim = config_.head_dim;
         TRY(config_.head_dim,
@@ -500,6 +501,8 @@ class ConfigReader {
         const JsonPlace windowed =
             apart && where.has("sliding_attention") ? where.child("sliding_attention") : where;
         const char* key = apart ? "rope_theta" : "rope_local_base_freq";
+        TRY(const std::string type, windowed.text_or("rope_type", "default"));
+        if (apart && type != "default") return windowed.child("rope_type").error("\"default\"");
         if (!own || !present(windowed, key)) return base::Ok{};
         TRY(const float base, positive_or(windowed, key, 10000));
         set("rope.freq_base_swa", base);
