@@ -3,10 +3,6 @@
 // results, bit for bit, so every kernel is written once. Included inside a namespace of the
 // variant's own, after the standard headers; so no #pragma once and no includes here.
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi"  // these vectors never leave this file
-#endif
-
 constexpr int kLanes = 16;
 constexpr int kMaxRows = 4;  // rows that a matmul kernel takes at a time
 
