@@ -83,6 +83,10 @@ export class Visitor {
   async done() {
     await this.button('Stop').waitFor({ state: 'detached', timeout: 30_000 });
   }
+  // Until the last answer has come to its end; also where it has not begun.
+  async answered() {
+    await this.button('Regenerate the answer', this.answer).waitFor({ timeout: 30_000 });
+  }
   async ask(text) {
     await this.say(text);
     await this.answer.waitFor();

@@ -53,15 +53,15 @@ await check('an answer is stopped, by the button and by Escape', async () => {
 
 await check('answers are branches, and an edited question is one', async () => {
   await visitor.button('Regenerate the answer', visitor.answer).click();
-  await visitor.done();
-  assert.equal(await visitor.answerText(), story, 'temperature 0 gives the same again');
   await visitor.answer.getByText('4/4').waitFor();
+  await visitor.answered();
+  assert.equal(await visitor.answerText(), story, 'temperature 0 gives the same again');
   const question = page.getByRole('article', { name: 'You said' });
   await visitor.button('Edit the message', question).click();
   await page.getByLabel('Your message').fill('What is a pipeline?');
   await visitor.button('Send', question).click();
   await question.getByText('2/2').waitFor();
-  await visitor.done();
+  await visitor.answered();
   assert.match(await visitor.answerText(), /machines/);
   await visitor.button('Earlier branch', question).click();
   await question.getByText(STORY).waitFor();
