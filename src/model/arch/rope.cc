@@ -115,11 +115,7 @@ base::Status read_scaling(const GgufFile& file, const DecoderTraits& traits, Mod
     }
     config.rope_scale = 1.0F / factor;
     if (traits.longrope) return read_longrope(file, traits, config);
-    if (file.find_tensor(kRopeFactors) != nullptr) {
-        config.rope_factors_tensor = kRopeFactors;
-    } else if (traits.windowed_heads) {  // it says what part of a head is turned
-        return base::invalid(fmt::format("{}: tensor {}: missing", file.label(), kRopeFactors));
-    }
+    if (file.find_tensor(kRopeFactors) != nullptr) config.rope_factors_tensor = kRopeFactors;
     return base::Ok{};
 }
 
