@@ -120,6 +120,12 @@ class TextLines {
     std::string text_;
 };
 
+std::string window_text(const ModelConfig& config) {
+    if (config.sliding_window == 0) return "";
+    return config.chunked_attention ? fmt::format(", chunks of {} positions", config.sliding_window)
+                                    : fmt::format(", the last {} positions", config.sliding_window);
+}
+
 std::string whole_attention_text(const ModelConfig& config) {
     const auto whole = std::count(config.full_attention.begin(), config.full_attention.end(), true);
     return whole > 0 ? fmt::format(", all of them in {} layers", whole) : "";
@@ -137,6 +143,9 @@ std::string experts_text(const ModelConfig& config) {
     if (config.shared_ffn > 0) text += fmt::format("; one more of width {}", config.shared_ffn);
     if (config.dense_beside_experts)
         text += fmt::format("; beside them one feed-forward of width {}", config.dense_ffn);
+    if (config.expert_period > 1)
+        text += fmt::format("; in every {}. layer, the others' feed-forward is {} wide",
+                            config.expert_period, config.dense_ffn);
     if (config.n_dense_layers > 0) {
         const std::string first =
             config.n_dense_layers == 1 ? "layer" : fmt::format("{} layers", config.n_dense_layers);
@@ -177,10 +186,7 @@ void add_config_lines(TextLines& out, const ModelInfo& info) {
     }
     out.line("attention", fmt::format("{} heads of {}, {} KV heads", config.n_heads,
                                       config.head_dim, config.n_kv_heads) +
-                              windowed_heads_text(config) +
-                              (config.sliding_window > 0
-                                   ? fmt::format(", the last {} positions", config.sliding_window)
-                                   : "") +
+                              windowed_heads_text(config) + window_text(config) +
                               whole_attention_text(config) +
                               (config.attention_sinks ? ", with sinks" : ""));
     std::string rope = fmt::format("{} of {} dimensions, base {}", config.rope_dim, config.head_dim,
@@ -206,6 +212,13 @@ void add_config_lines(TextLines& out, const ModelInfo& info) {
                          " a token and layer");
 }
 
+std::int32_t layers_without_experts(const ModelConfig& config) {
+    std::int32_t without = 0;
+    for (std::int32_t l = 0; config.n_experts > 0 && l < config.n_layers; ++l)
+        without += config.has_experts(l) ? 0 : 1;
+    return without;
+}
+
 nlohmann::json config_json(const ModelConfig& config) {
     return {{"layers", config.n_layers},
             {"hidden", config.hidden},
@@ -226,6 +239,9 @@ nlohmann::json config_json(const ModelConfig& config) {
             {"layers_without_rope",
              std::count(config.rope_layers.begin(), config.rope_layers.end(), false)},
             {"sliding_window", config.sliding_window},
+            {"chunked_attention", config.chunked_attention},
+            {"temperature_length", config.temperature_length},
+            {"temperature_scale", config.temperature_scale},
             {"layers_without_window",
              std::count(config.full_attention.begin(), config.full_attention.end(), true)},
             {"embedding_scale", config.embedding_scale},
@@ -241,7 +257,7 @@ nlohmann::json config_json(const ModelConfig& config) {
             {"experts_used", config.n_experts_used},
             {"expert_weight_scale", config.expert_weight_scale},
             {"shared_feed_forward", config.shared_ffn},
-            {"layers_without_experts", config.n_experts > 0 ? config.n_dense_layers : 0},
+            {"layers_without_experts", layers_without_experts(config)},
             {"layers_left_out", config.n_skipped_layers},
             {"tied_embeddings", config.tied_embeddings}};
 }

@@ -48,6 +48,8 @@ enum class QkNorm {
     none,
     heads,       // every head by itself, all with the same weights
     projection,  // all heads of a row together
+    unweighted,  // every head by itself, without weights, in layers with rope
+    centred,     // every head by itself, with weights of its own and its mean taken off first
 };
 
 // The rows of a head that say how relevant a document is: of the softmax over their logits behind
@@ -115,6 +117,13 @@ struct ModelConfig {
     // before it.
     std::int32_t sliding_window = 0;
     std::vector<bool> full_attention;  // [n_layers]: layers without the window; empty = none
+    // The window is a chunk: positions are cut into chunks of sliding_window, and a row attends to
+    // those of its own chunk.
+    bool chunked_attention = false;
+    // Above 0: in layers without rope queries are multiplied by
+    //     1 + temperature_scale * ln(1 + floor((position + 1) / temperature_length)).
+    std::int32_t temperature_length = 0;
+    float temperature_scale = 0.0F;
     // Above 0: layers with the window have such heads, and n_kv_heads, head_dim and rope_dim are
     // those of the others. Of the two numbers of KV heads the larger is a multiple of the other.
     std::int32_t windowed_kv_heads = 0;
@@ -134,11 +143,15 @@ struct ModelConfig {
     // A tensor has a number for each expert that is added to its weight where the best are chosen,
     // and nowhere else.
     bool selection_bias = false;
+    // Weights are factors of what an expert reads, not of what it makes.
+    bool weighted_expert_inputs = false;
     bool expert_biases = false;   // of the router and of each matrix of an expert
     std::int32_t shared_ffn = 0;  // width of an expert that every row visits; 0: there is none
     // The first layers have one feed-forward of width dense_ffn in the place of experts.
     std::int32_t n_dense_layers = 0;
     std::int32_t dense_ffn = 0;
+    // Of the others those have experts whose number, counted from 1, is a multiple of it.
+    std::int32_t expert_period = 1;
     // Each layer with experts has such a feed-forward beside them. Both, and what the router reads,
     // have norms of their own, and each expert has a factor.
     bool dense_beside_experts = false;
@@ -183,7 +196,20 @@ struct ModelConfig {
     bool rotates(std::int32_t layer) const {
         return rope_layers.empty() || rope_layers[static_cast<std::size_t>(layer)];
     }
-    bool has_experts(std::int32_t layer) const { return n_experts > 0 && layer >= n_dense_layers; }
+    bool has_experts(std::int32_t layer) const {
+        return n_experts > 0 && layer >= n_dense_layers && (layer + 1) % expert_period == 0;
+    }
+    // There must be one.
+    std::int32_t first_layer_with_experts() const {
+        std::int32_t layer = n_dense_layers;
+        while (!has_experts(layer)) ++layer;
+        return layer;
+    }
+    // Whether tensors have the weights of norms of queries and keys.
+    bool has_qk_weights() const { return qk_norm != QkNorm::none && qk_norm != QkNorm::unweighted; }
+    bool has_temperature(std::int32_t layer) const {
+        return temperature_length > 0 && !rotates(layer);
+    }
     // Of the feed-forward of a layer without experts.
     std::int32_t dense_width() const { return n_experts > 0 ? dense_ffn : ffn; }
     bool has_windowed_rope(std::int32_t layer) const {

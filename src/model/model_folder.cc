@@ -49,6 +49,8 @@ struct RowMaker {
     // Of every source_rows rows of the source these matrix_rows are ours.
     std::int64_t source_rows, matrix_rows, first_row, row_step;
     float added;  // to every element
+    // Rows are columns of the source's matrices, of which each has source_rows; head_rows is 0.
+    bool transposed;
     std::byte* out;
 
     std::size_t bytes_of_row(TensorType type) const {
@@ -56,7 +58,32 @@ struct RowMaker {
         return size_of(cols / info.block_size * info.block_bytes);
     }
 
+    // Of so many rows at once, which lie together in the source.
+    static constexpr std::int64_t kColumns = 32;
+
+    void make_from_columns(std::int64_t begin, std::int64_t end) const {
+        std::vector<float> values(size_of(kColumns * cols));
+        const std::size_t element = size_of(tensor_type_info(from)->block_bytes);
+        float read[kColumns];
+        for (std::int64_t row = begin; row < end;) {
+            const std::int64_t column = row % matrix_rows;
+            const std::int64_t n = std::min({kColumns, end - row, matrix_rows - column});
+            for (std::int64_t c = 0; c < cols; ++c) {
+                const std::int64_t at =
+                    (row / matrix_rows * cols + c) * source_rows + first_row + column;
+                dequantize_row(from, data.subspan(size_of(at) * element, size_of(n) * element),
+                               read);
+                for (std::int64_t i = 0; i < n; ++i) values[size_of(i * cols + c)] = read[i];
+            }
+            for (std::int64_t i = 0; i < n; ++i, ++row) {
+                quantize_row(to, std::span(values).subspan(size_of(i * cols), size_of(cols)),
+                             out + size_of(row) * bytes_of_row(to));
+            }
+        }
+    }
+
     void make(std::int64_t begin, std::int64_t end) const {
+        if (transposed) return make_from_columns(begin, end);
         std::vector<float> values(size_of(cols));
         const std::size_t in_bytes = bytes_of_row(from);
         const std::size_t out_bytes = bytes_of_row(to);
@@ -270,7 +297,7 @@ bool ModelFolder::is_as_it_is(const Tensor& tensor) {
                         std::multiplies<>()) ==
         std::accumulate(plan.shape.begin(), plan.shape.end(), std::int64_t{1}, std::multiplies<>());
     return plan.scales.empty() && tensor.sources.size() == 1 && all_rows &&
-           plan.interleave_heads == 0 && !plan.add_one &&
+           plan.interleave_heads == 0 && !plan.add_one && !plan.transposed &&
            tensor.sources.front().tensor->type == tensor.type;
 }
 
@@ -317,10 +344,8 @@ base::Result<std::vector<std::byte>> ModelFolder::make(const Tensor& tensor) {
     const std::size_t dims = plan.source_shape.size();
     std::int64_t matrix_rows = plan.shape.size() > 1 ? plan.shape[1] : 1;
     std::int64_t source_rows = dims > 1 ? plan.source_shape[dims - 2] : 1;
-    if (plan.of_elements) {
-        matrix_rows = plan.shape.front();
-        source_rows = plan.source_shape.back();
-    }
+    if (plan.of_elements) matrix_rows = plan.shape.front();
+    if (plan.of_elements || plan.transposed) source_rows = plan.source_shape.back();
     const std::int64_t head_rows = plan.interleave_heads > 0 ? rows / plan.interleave_heads : 0;
     const TensorTypeInfo& type = *tensor_type_info(tensor.type);
     const std::size_t each = size_of(rows * (cols / type.block_size) * type.block_bytes);
@@ -339,6 +364,7 @@ base::Result<std::vector<std::byte>> ModelFolder::make(const Tensor& tensor) {
                              plan.first_row,
                              plan.row_step,
                              plan.add_one ? 1.0F : 0.0F,
+                             plan.transposed,
                              bytes.data() + i * each};
         maker.make_all();
     }

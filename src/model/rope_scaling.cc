@@ -17,7 +17,7 @@ std::vector<float> llama3_rope_factors(const Llama3RopeScaling& scaling) {
             2 * std::numbers::pi *
             std::pow(static_cast<double>(scaling.rope_base), 2.0 * i / scaling.rope_dim);
         const double turns = scaling.trained_context / wavelength;  // in the trained context
-        if (turns > high) {
+        if (turns >= high) {
             factors.push_back(1.0F);
         } else if (turns < low) {
             factors.push_back(scaling.factor);

@@ -104,7 +104,8 @@ bool has_bias(const SynthShape& shape) {
 
 bool has_qk_norm(const SynthShape& shape) {
     const DecoderTraits& traits = traits_of(shape);
-    return traits.qk_norm != QkNorm::none && (shape.qk_norm || !traits.qk_norm_optional);
+    const bool weighted = traits.qk_norm != QkNorm::none && traits.qk_norm != QkNorm::unweighted;
+    return weighted && (shape.qk_norm || !traits.qk_norm_optional);
 }
 
 struct SynthTensor {
@@ -213,7 +214,7 @@ class SynthTensors {
     }
 
     void add_feed_forward() {
-        const bool has_experts = shape_.n_experts > 0 && layer_ >= shape_.n_dense_layers;
+        const bool has_experts = shape_.has_experts(layer_);
         const std::int64_t ffn = shape_.n_experts > 0 ? shape_.dense_ffn : shape_.ffn;
         if (traits_.input_norms && !traits_.parallel_blocks)
             add(std::string(traits_.feed_forward_norm).c_str(), {hidden_}, 1, 0.1F);
@@ -287,6 +288,7 @@ void set_experts(GgufBuilder& builder, const SynthShape& shape) {
     set("expert_used_count", shape.n_experts_used);
     set("expert_feed_forward_length", shape.ffn);
     if (shape.n_dense_layers > 0) set("leading_dense_block_count", shape.n_dense_layers);
+    if (traits_of(shape).expert_period) set("interleave_moe_layer_step", shape.expert_period);
     if (shape.shared_ffn > 0) {
         set("expert_shared_feed_forward_length", shape.shared_ffn);
         if (shape.shared_ffn % shape.ffn == 0)
@@ -326,6 +328,17 @@ void set_kv_heads(GgufBuilder& builder, const SynthShape& shape) {
     builder.set(key("attention.shared_kv_layers"), std::uint32_t{0});
 }
 
+// Published files say nothing of all this.
+void set_chunks(GgufBuilder& builder, const SynthShape& shape) {
+    const DecoderTraits& traits = traits_of(shape);
+    const auto set = [&](std::int32_t value, const char* rest) {
+        if (value > 0) builder.set(metadata_key(traits, rest), static_cast<std::uint32_t>(value));
+    };
+    set(shape.sliding_window, kAttentionChunkSize);
+    set(shape.temperature_length, "attention.temperature_length");
+    if (!shape.qk_norm) builder.set(metadata_key(traits, kUnweightedQkNorm), false);
+}
+
 void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quant,
                   std::uint64_t seed) {
     const auto count = [](std::int32_t value) { return static_cast<std::uint32_t>(value); };
@@ -354,7 +367,9 @@ void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quan
         builder.set(key("attention.key_length"), count(shape.head_dim));
         builder.set(key("attention.value_length"), count(shape.head_dim));
     }
-    if (shape.sliding_window > 0) {
+    if (traits_of(shape).chunk_positions > 0) {
+        set_chunks(builder, shape);
+    } else if (shape.sliding_window > 0) {
         builder.set(key("attention.sliding_window"), count(shape.sliding_window));
         if (shape.full_attention_period > 0 && !traits_of(shape).windowed_heads) {
             builder.set(key("attention.sliding_window_pattern"),
@@ -455,7 +470,10 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
     const bool mixes = shape.n_dense_layers > 0 || shape.shared_ffn > 0 || shape.selection_bias ||
                        shape.n_skipped_layers > 0;
     if ((mixes && shape.n_experts == 0) || shape.n_dense_layers >= shape.n_layers ||
-        (shape.n_dense_layers > 0 && shape.dense_ffn < 1) ||
+        ((shape.n_dense_layers > 0 || shape.expert_period > 1) && shape.dense_ffn < 1) ||
+        shape.expert_period < 1 || shape.expert_period > shape.n_layers ||
+        (shape.expert_period > 1 && !traits->expert_period) ||
+        (traits->shared_expert && shape.shared_ffn < 1) ||
         (shape.n_experts > 0 && traits->dense_beside_experts && shape.dense_ffn < 1) ||
         (shape.selection_bias && traits->gating != Gating::sigmoid)) {
         return wrong("dense layers, a shared expert or a bias where there are no such experts");
@@ -631,6 +649,14 @@ void add_likes_with_experts(std::vector<SynthShape>& all) {
     minimax.rope_base = 5e6F;
     minimax.rope_dim = 16;
     minimax.selection_bias = true;
+    SynthShape& llama4 = add("llama4", "llama4");
+    llama4.context_length = 16384;
+    llama4.rope_base = 500000.0F;
+    llama4.n_experts_used = 1;
+    llama4.expert_period = 2;
+    llama4.dense_ffn = 768;
+    llama4.shared_ffn = 256;
+    llama4.rope_scaling = {"llama3", 8.0F, 1024};
     SynthShape& gpt_oss = add("gpt-oss", "gpt-oss");
     gpt_oss.rope_base = 150000.0F;
     gpt_oss.head_dim = 64;

@@ -38,7 +38,7 @@ struct SynthShape {
     // Experts of width ffn each; 0: one dense feed-forward.
     std::int32_t n_experts = 0;
     std::int32_t n_experts_used = 0;
-    std::int32_t sliding_window = 0;
+    std::int32_t sliding_window = 0;  // or the positions of a chunk; 0: the architecture's own
     SynthRopeScaling rope_scaling = {};
     bool reranks = false;       // it has the head, labels and template of a Qwen3-Reranker
     std::int32_t rope_dim = 0;  // of a head; 0: all
@@ -52,12 +52,15 @@ struct SynthShape {
     float logit_scale = 1.0F;
     float attention_softcap = 0.0F;
     float logit_softcap = 0.0F;
-    bool qk_norm = true;  // where the architecture leaves it open
+    bool qk_norm = true;                  // where the architecture leaves it open
+    std::int32_t temperature_length = 0;  // 0: the architecture's own
     // Of a model with experts: first layers without, of width dense_ffn, which is that of the
     // feed-forwards beside experts, too, where the architecture has them; the width of an expert
     // that every row visits, 0 for none; whether the choice of experts has a bias; a factor.
     std::int32_t n_dense_layers = 0;
     std::int32_t dense_ffn = 0;
+    // Every which layer has experts, where the architecture leaves it open.
+    std::int32_t expert_period = 1;
     std::int32_t shared_ffn = 0;
     bool selection_bias = false;
     float expert_weight_scale = 1.0F;
@@ -72,6 +75,9 @@ struct SynthShape {
     std::int32_t head_size() const { return head_dim > 0 ? head_dim : hidden / n_heads; }
     // Where full_attention_period or the architecture says it.
     bool is_windowed(std::int32_t layer) const;
+    bool has_experts(std::int32_t layer) const {
+        return n_experts > 0 && layer >= n_dense_layers && (layer + 1) % expert_period == 0;
+    }
     std::int32_t rope_size() const { return rope_dim > 0 ? rope_dim : head_size(); }
 };
 

@@ -204,6 +204,8 @@ struct ShapeFamily {
     bool expert_bias = false;
     bool biases_and_sinks = false;
     bool full_heads = false;  // layers without a window have heads of their own
+    // Experts may be in every second layer, and there is one more that every token uses.
+    bool interleaved_experts = false;
 };
 constexpr ShapeFamily kShapeFamilies[] = {
     {"llama"},
@@ -230,6 +232,7 @@ constexpr ShapeFamily kShapeFamilies[] = {
     {.type = "gemma2", .layer_norms = 4, .tied = true},
     {.type = "gemma3_text", .qk_norm = true, .layer_norms = 4, .tied = true},
     {.type = "gemma4_text", .qk_norm = true, .layer_norms = 4, .tied = true, .full_heads = true},
+    {.type = "llama4_text", .experts_key = "num_local_experts", .interleaved_experts = true},
     {.type = "minimax_m2",
      .whole_qk_norm = true,
      .experts_key = "num_local_experts",
@@ -257,6 +260,18 @@ base::Status read_experts_beside(const JsonPlace& root, ModelShape& shape) {
 }
 
 // Experts, and the layers that have none. The number of layers must be set.
+// Experts in every step-th layer, and one more in each of these.
+base::Status read_interleaved_experts(const JsonPlace& root, ModelShape& shape) {
+    TRY(const std::int32_t step, count_or(root, "interleave_moe_layer_step", 1));
+    if (step > shape.n_layers)
+        return root.child("interleave_moe_layer_step").error("at most num_hidden_layers");
+    shape.n_dense_layers = shape.n_layers - shape.n_layers / step;
+    TRY(shape.shared_ffn, count(root, "intermediate_size"));
+    if (shape.n_dense_layers == 0) return base::Ok{};
+    TRY(shape.dense_ffn, count(root, "intermediate_size_mlp"));
+    return base::Ok{};
+}
+
 base::Status read_shape_experts(const JsonPlace& root, const ShapeFamily& family,
                                 ModelShape& shape) {
     for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) {
@@ -272,6 +287,7 @@ base::Status read_shape_experts(const JsonPlace& root, const ShapeFamily& family
     TRY(shape.n_experts_used, count(root, "num_experts_per_tok"));
     if (shape.n_experts > 65536 || shape.n_experts_used > shape.n_experts)
         return root.complaint("num_experts_per_tok: expected at most the number of experts");
+    if (family.interleaved_experts) return read_interleaved_experts(root, shape);
     TRY(shape.n_dense_layers, whole_or_zero(root, "first_k_dense_replace"));
     if (shape.n_dense_layers >= shape.n_layers)
         return root.child("first_k_dense_replace").error("fewer than num_hidden_layers");
@@ -331,7 +347,8 @@ base::Status read_family(const JsonPlace& root, ModelShape& shape) {
         types.push_back(family.type);
         if (family.type != type) continue;
         TRY(shape.qk_norm, flag_or(root, "use_qk_norm", family.qk_norm));
-        if (family.whole_qk_norm) shape.qk_norm = false;
+        // Those of Llama 4 have no weights.
+        if (family.whole_qk_norm || family.interleaved_experts) shape.qk_norm = false;
         shape.whole_qk_norm = family.whole_qk_norm;
         shape.layer_norms = family.layer_norms;
         shape.tied_embeddings = family.tied;
@@ -459,7 +476,8 @@ base::Result<ModelShape> parse_model_config(std::string_view text, const std::st
     TRY_VOID(outer.expect_object());
     // Of a model that sees images, too, the text model alone is served.
     const bool has_others = outer.has("text_config") && outer.has("model_type") &&
-                            outer.child("model_type").value() == "gemma4";
+                            (outer.child("model_type").value() == "gemma4" ||
+                             outer.child("model_type").value() == "llama4");
     const JsonPlace root = has_others ? outer.child("text_config") : outer;
     TRY_VOID(root.expect_object());
     ModelShape shape;

@@ -36,7 +36,7 @@ struct ModelShape {
     std::int32_t layer_norms = 2;  // of the hidden size
     bool whole_qk_norm = false;    // q and k are normed as a whole, not by heads
     // The first layers have a feed-forward of width dense_ffn in the place of experts.
-    std::int32_t n_dense_layers = 0;
+    std::int32_t n_dense_layers = 0;  // or, in Llama 4, every second one
     std::int32_t dense_ffn = 0;
     std::int32_t shared_ffn = 0;  // width of an expert that every token uses; 0: there is none
     bool expert_bias = false;     // a number for each expert

@@ -15,9 +15,9 @@ namespace {
 
 // Tokens by which published models end a turn. Files often mark them as ordinary text or give only
 // one of them as eos; they are control tokens wherever they occur.
-constexpr std::array<std::string_view, 10> kEndNames = {
-    "<|eot_id|>",      "<|im_end|>",    "<|end|>",    "<end_of_turn>", "<turn|>",
-    "<|end_of_text|>", "<|endoftext|>", "<|eom_id|>", "<EOT>",         "<|tool_response>"};
+constexpr std::array<std::string_view, 12> kEndNames = {
+    "<|eot_id|>",    "<|im_end|>", "<|end|>", "<end_of_turn>",    "<turn|>", "<|end_of_text|>",
+    "<|endoftext|>", "<|eom_id|>", "<EOT>",   "<|tool_response>", "<|eot|>", "<|eom|>"};
 // More such names, which count only where the file itself says that they are control tokens.
 constexpr std::array<std::string_view, 4> kEndNamesIfControl = {"</s>", "<|fim_pad|>",
                                                                 "<|repo_name|>", "<|file_sep|>"};

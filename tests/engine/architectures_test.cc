@@ -67,6 +67,8 @@ constexpr SynthKind kKinds[] = {
     kGemma3,
     kGemma4,
     kGemma4Moe,
+    kLlama4,
+    kLlama4Sparse,
     {"gemma3_windows_alone",
      [](model::SynthShape& s) {
          s.architecture = "gemma3";
@@ -102,9 +104,10 @@ double largest_error(const SynthFile& file, const std::vector<Token>& tokens) {
 class Architectures : public testing::TestWithParam<SynthKind> {};
 
 std::vector<SynthKind> kinds() {
-    return cases_or_few(
-        kKinds, {"qwen2_yarn", "olmo3", "phi4", "glm4moe", "gpt_oss", "cohere2", "gemma4moe"},
-        [](const SynthKind& kind) { return kind.name; });
+    return cases_or_few(kKinds,
+                        {"qwen2_yarn", "olmo3", "phi4", "glm4moe", "gpt_oss", "cohere2",
+                         "gemma4moe", "llama4_sparse"},
+                        [](const SynthKind& kind) { return kind.name; });
 }
 INSTANTIATE_TEST_SUITE_P(Kinds, Architectures, testing::ValuesIn(kinds()),
                          [](const auto& given) { return given.param.name; });

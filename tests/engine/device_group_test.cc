@@ -102,6 +102,17 @@ void as_gemma4(model::SynthShape& s) {
     s.logit_softcap = 3;
 }
 
+// Experts in every second layer, which get weighted rows; chunks, and a temperature.
+void as_llama4(model::SynthShape& s) {
+    with_many_experts(s);
+    s.architecture = "llama4";
+    s.expert_period = 2;
+    s.dense_ffn = 192;
+    s.shared_ffn = 64;
+    s.sliding_window = 7;
+    s.temperature_length = 5;
+}
+
 constexpr Case kCases[] = {
     {"two_cpus", 2, TensorType::q8_0, ops::KvType::f16, false, leave},
     {"four_cpus_small_heads", 4, TensorType::f32, ops::KvType::q8, false, with_small_heads},
@@ -114,6 +125,7 @@ constexpr Case kCases[] = {
     {"two_cpus_glm4moe", 2, TensorType::nvfp4, ops::KvType::f16, false, as_glm4moe},
     {"two_cpus_gpt_oss", 2, TensorType::mxfp4, ops::KvType::f16, false, as_gpt_oss},
     {"two_cpus_gemma4", 2, TensorType::q8_0, ops::KvType::q8, false, as_gemma4},
+    {"two_cpus_llama4", 2, TensorType::q8_0, ops::KvType::f16, false, as_llama4},
     {"two_vulkan_gemma2", 2, TensorType::q8_0, ops::KvType::f16, true, as_gemma2},
     {"one_vulkan", 1, TensorType::q8_0, ops::KvType::f16, true, leave},
     {"two_vulkan", 2, TensorType::q4_0, ops::KvType::q8, true, with_bias},

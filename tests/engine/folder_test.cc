@@ -40,6 +40,16 @@ std::vector<spec::Token> greedy(std::shared_ptr<model::WeightSource> weights, st
     return said;
 }
 
+void write_folder(const model::SynthShape& shape, const std::string& gguf,
+                  const std::string& folder) {
+    const auto file = *model::GgufFile::open(gguf);
+    model::test_support::HfFolderWriter writer(*file, folder);
+    const model::SynthRopeScaling& scaling = shape.rope_scaling;
+    if (scaling.type == "llama3")
+        writer.set_llama3_scaling(scaling.factor, scaling.trained_context);
+    writer.write();
+}
+
 TEST(Folder, GreedyTokensAreThoseOfTheGgufFile) {
     const model::test_support::TemporaryFolder folder;
     std::vector<model::SynthShape> shapes = model::synth_likes();
@@ -54,8 +64,7 @@ TEST(Folder, GreedyTokensAreThoseOfTheGgufFile) {
         const SynthFile file(shape, TensorType::bf16);
         const SynthFile plain(shape, TensorType::f32);
         const std::string path = folder.file(shape.name);
-        const auto gguf = *model::GgufFile::open(file.path());
-        model::test_support::HfFolderWriter(*gguf, path).write();
+        write_folder(shape, file.path(), path);
         const auto expected = greedy(*model::open_weights(file.path()), shape.n_layers);
         const auto opened = model::open_weights(path);
         ASSERT_TRUE(opened.ok()) << opened.error().message;
@@ -63,7 +72,7 @@ TEST(Folder, GreedyTokensAreThoseOfTheGgufFile) {
 
         // Quantised when it is loaded: as the file that was quantised when it was written.
         const SynthFile eight_bits(shape, TensorType::q8_0);
-        model::test_support::HfFolderWriter(**model::GgufFile::open(plain.path()), path).write();
+        write_folder(shape, plain.path(), path);
         EXPECT_EQ(greedy(*model::open_weights(path, {.quantize = "q8_0"}), shape.n_layers),
                   greedy(*model::open_weights(eight_bits.path()), shape.n_layers))
             << shape.name;

@@ -281,8 +281,9 @@ class ReferenceDevice final : public Device {
             for (int e = 0; e < op.n_experts; ++e) {
                 const auto score = static_cast<double>(scores[e]);
                 weights.push_back(op.sigmoid ? 1 / (1 + std::exp(-score)) : std::exp(score));
-                keys.push_back(op.sigmoid ? weights.back() : score);
-                if (op.bias != nullptr) keys.back() += static_cast<double>(of(*op.bias)[e]);
+                keys.push_back(score);
+                if (op.bias != nullptr)
+                    keys.back() = weights.back() + static_cast<double>(of(*op.bias)[e]);
             }
             std::vector<int> experts(base::size_of(op.n_experts));
             std::iota(experts.begin(), experts.end(), 0);
@@ -302,8 +303,12 @@ class ReferenceDevice final : public Device {
     void gather_visits(const ops::GatherVisits& op) override {
         const auto& visits = static_cast<const ReferenceRouting&>(op.routing).visits;
         for (std::int64_t i = 0; i < std::ssize(visits); ++i) {
-            std::copy_n(of(op.x) + visits[base::at(i)].row * op.width, op.width,
-                        of(op.y) + i * op.width);
+            const ReferenceRouting::Visit& visit = visits[base::at(i)];
+            const double weight = op.weighted ? visit.weight : 1.0;
+            for (std::int64_t c = 0; c < op.width; ++c) {
+                const auto x = static_cast<double>(of(op.x)[visit.row * op.width + c]);
+                of(op.y)[i * op.width + c] = static_cast<float>(weight * x);
+            }
         }
     }
     void expert_matmul(const ops::ExpertMatmul& op) override {
@@ -322,7 +327,7 @@ class ReferenceDevice final : public Device {
                 float& y = of(op.y)[visit.row * op.width + c];
                 if (op.replace && first) y = 0;
                 y = static_cast<float>(static_cast<double>(y) +
-                                       visit.weight *
+                                       (op.weighted ? visit.weight : 1.0) *
                                            static_cast<double>(of(op.x)[i * op.width + c]));
             }
         }
@@ -425,7 +430,8 @@ class ReferenceDevice final : public Device {
         const int dim = layout.head_dim;
         const int kv_head = head / (op.n_heads / layout.n_kv_heads);
         const auto last = s.first_position + static_cast<std::int32_t>(r);
-        const std::int32_t first = op.window > 0 ? std::max(0, last + 1 - op.window) : 0;
+        std::int32_t first = op.window > 0 ? std::max(0, last + 1 - op.window) : 0;
+        if (op.chunked && op.window > 0) first = last - last % op.window;
         const std::int64_t at = ((s.first_row + r) * op.n_heads + head) * dim;
         const float* q = of(op.q) + at;
         const auto page_of = [&](std::int32_t p) {

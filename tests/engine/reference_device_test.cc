@@ -48,6 +48,8 @@ constexpr SynthKind kKinds[] = {
     kGemma3,
     kGemma4,
     kGemma4Moe,
+    kLlama4,
+    kLlama4Sparse,
 };
 
 Runner on_cpu(const SynthFile& file, spec::LayerRange layers, ops::KvType kv_type) {

@@ -63,10 +63,12 @@ class ReferenceModel {
             q.push_back(turns(l) ? rope(heads[0], p, l) : heads[0]);
             k.push_back(turns(l) ? rope(heads[1], p, l) : heads[1]);
             v.push_back(heads[2]);
+            if (is({"llama4"})) finish_as_llama4(l, p, q.back(), k.back());
         }
         const auto window = static_cast<std::size_t>(is_full(l) ? 0 : c_.sliding_window);
         for (std::size_t p = 0; p < x.size(); ++p) {
-            const std::size_t from = window > 0 && p + 1 > window ? p + 1 - window : 0;
+            std::size_t from = window > 0 && p + 1 > window ? p + 1 - window : 0;
+            if (is({"llama4"}) && window > 0) from = p - p % window;
             const Row before = x[p];
             const std::string sinks = blk + "attn_sinks.weight";
             const Row sink = has(sinks) ? matrix_row(sinks, 0) : Row();
@@ -156,14 +158,41 @@ class ReferenceModel {
         const int period = is({"gemma2", "gpt-oss"}) ? 2 : is({"gemma3"}) ? 6 : 4;
         const auto said =
             source_.file().get_int(c_.architecture + ".attention.sliding_window_pattern");
-        if (is({"gemma2", "gemma3", "olmo2", "cohere2", "gpt-oss"}))
+        if (is({"gemma2", "gemma3", "olmo2", "cohere2", "gpt-oss", "llama4"}))
             return (l + 1) % (said.ok() ? *said : period) == 0;
         return !c_.full_attention.empty() && c_.full_attention[std::size_t(l)];
     }
     // Layers with rotary embeddings.
     bool turns(std::int32_t l) const {
-        if (is({"smollm3"})) return l % 4 != 3;
+        if (is({"smollm3", "llama4"})) return l % 4 != 3;
         return !is({"cohere2"}) || !is_full(l);
+    }
+
+    // Llama 4 norms what it has turned, without weights, unless it has 128 experts (ours may say
+    // so, too), and multiplies other queries by a temperature.
+    void finish_as_llama4(std::int32_t l, std::size_t position, Row& q, Row& k) {
+        const auto said = source_.file().get_bool("llama4.attention.unweighted_qk_norm");
+        const bool norms = said.ok() ? *said : c_.n_experts != 128;
+        if (turns(l) && norms) {
+            norm_heads(q, head_size(l));
+            norm_heads(k, head_size(l));
+        }
+        if (turns(l)) return;
+        const auto length = source_.file().get_int("llama4.attention.temperature_length");
+        const std::size_t steps =
+            (position + 1) / static_cast<std::size_t>(length.ok() ? *length : 8192);
+        scale(q, 1 + number("attention.temperature_scale", 0.1) *
+                         std::log(static_cast<double>(steps) + 1));
+    }
+
+    void norm_heads(Row& x, std::size_t dim) const {
+        for (std::size_t head = 0; head < x.size(); head += dim) {
+            double squares = 0;
+            for (std::size_t d = 0; d < dim; ++d) squares += x[head + d] * x[head + d];
+            const double root = std::sqrt(squares / static_cast<double>(dim) +
+                                          static_cast<double>(c_.norm_epsilon));
+            for (std::size_t d = 0; d < dim; ++d) x[head + d] /= root;
+        }
     }
 
     double final_logit(double logit) const {
@@ -195,13 +224,7 @@ class ReferenceModel {
         if (is({"gemma4"})) {
             const bool shares = !has(blk + "attn_v.weight");
             Row v = times(blk + (shares ? "attn_k.weight" : "attn_v.weight"), n);
-            for (std::size_t head = 0; head < v.size(); head += dim) {
-                double squares = 0;
-                for (std::size_t d = 0; d < dim; ++d) squares += v[head + d] * v[head + d];
-                const double root = std::sqrt(squares / static_cast<double>(dim) +
-                                              static_cast<double>(c_.norm_epsilon));
-                for (std::size_t d = 0; d < dim; ++d) v[head + d] /= root;
-            }
+            norm_heads(v, dim);
             return {heads_of(blk + "attn_q", n, dim), heads_of(blk + "attn_k", n, dim), v};
         }
         if (!has(blk + "attn_qkv.weight"))
@@ -307,9 +330,10 @@ class ReferenceModel {
         if (has(name)) add(x, matrix_row(name, static_cast<std::int32_t>(row)));
     }
 
-    // GLM 4.5 and MiniMax M2 take sigmoids of the scores, the others their softmax.
+    // GLM 4.5, MiniMax M2 and Llama 4 take sigmoids of the scores, the others their softmax; Llama
+    // 4 multiplies what experts read by them.
     Row experts(const std::string& blk, const Row& routed, const Row& x) {
-        const bool sigmoid = is({"glm4moe", "minimax-m2"});
+        const bool sigmoid = is({"glm4moe", "minimax-m2", "llama4"});
         Row weight = times(blk + "ffn_gate_inp.weight", routed);
         add_bias(weight, blk + "ffn_gate_inp.bias", 0);
         double all = 0;
@@ -330,8 +354,11 @@ class ReferenceModel {
         if (!c_.normalise_expert_weights) sum = sigmoid ? 1 : all;
         Row y(x.size(), 0.0);
         for (std::size_t i = 0; i < used; ++i) {
-            Row one = gated(blk, "_exps", weight.size(), order[i], x);
-            scale(one, weight[order[i]] / sum * number("expert_weights_scale", 1));
+            const double share = weight[order[i]] / sum * number("expert_weights_scale", 1);
+            Row read = x;
+            if (is({"llama4"})) scale(read, share);
+            Row one = gated(blk, "_exps", weight.size(), order[i], read);
+            if (!is({"llama4"})) scale(one, share);
             const std::string factors = blk + "ffn_down_exps.scale";
             if (has(factors)) scale(one, matrix_row(factors, 0)[order[i]]);
             add(y, one);

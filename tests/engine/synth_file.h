@@ -147,6 +147,22 @@ inline constexpr SynthKind kGemma4Moe{"gemma4moe", [](model::SynthShape& s) {
                                           s.keys_are_values = false;
                                           s.dense_ffn = 96;
                                       }};
+inline void make_llama4(model::SynthShape& shape) {
+    make_experts(shape, "llama4", 8, 1);
+    shape.shared_ffn = 96;
+    shape.sliding_window = 11;
+    shape.temperature_length = 7;
+    shape.rope_scaling = {"llama3", 8, 16};
+}
+inline constexpr SynthKind kLlama4{"llama4", make_llama4};
+// As the larger one: experts in every second layer, queries and keys that are not normed.
+inline constexpr SynthKind kLlama4Sparse{"llama4_sparse", [](model::SynthShape& s) {
+                                             make_llama4(s);
+                                             s.expert_period = 2;
+                                             s.dense_ffn = 192;
+                                             s.qk_norm = false;
+                                             s.n_experts_used = 3;
+                                         }};
 inline constexpr SynthKind kMixtral{"mixtral",
                                     [](model::SynthShape& s) { make_experts(s, "llama", 8, 2); }};
 inline constexpr SynthKind kQwen3Moe{

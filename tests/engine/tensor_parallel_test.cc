@@ -93,6 +93,16 @@ constexpr Case kCases[] = {
          s.full_attention_period = 2;
      },
      ops::KvType::q8},
+    {"llama4", TensorType::q8_0,
+     [](model::SynthShape& s) {
+         s.architecture = "llama4";
+         s.n_experts = 8;
+         s.n_experts_used = 2;
+         s.ffn = 64;
+         s.shared_ffn = 64;
+         s.sliding_window = 13;
+         s.temperature_length = 5;
+     }},
     {"kv_in_q8", TensorType::q8_0, [](model::SynthShape&) {}, ops::KvType::q8},
     {"kv_in_q8_heads_of_12", TensorType::f32, [](model::SynthShape& s) { s.hidden = 96; },
      ops::KvType::q8},

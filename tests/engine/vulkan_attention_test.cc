@@ -31,6 +31,9 @@ const std::vector<proof::AttentionCase> kMoreCases = {
     {ops::KvType::f16, 24, 2, 64, 16, 140, 5},        // one that is too large for a workgroup
     {ops::KvType::f16, 4, 2, 20, 5, 130, 1, 0, false, 0, 0, true},     // sinks, taken apart
     {ops::KvType::f16, 8, 4, 8, 16, 140, 128, 60, false, 0, 0, true},  // sinks, not taken apart
+    // Chunks of 70 positions, of which a workgroup's rows are in two; taken apart, and not.
+    {ops::KvType::f16, 4, 2, 16, 16, 300, 40, 70, false, 0, 0, false, 1, true},
+    {ops::KvType::f16, 8, 4, 8, 16, 290, 128, 130, false, 0, 0, false, 1, true},
 };
 
 class VulkanAttention : public VulkanTest, public testing::WithParamInterface<ops::KvType> {

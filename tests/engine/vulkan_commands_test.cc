@@ -54,10 +54,12 @@ class VulkanCommandsTest : public testing::Test {
     static void copy_words(VulkanCommands::Operator& record, VkDeviceAddress from,
                            const VulkanSlice& to) {
         struct {
-            VkDeviceAddress x, y, visit_row;
-            std::uint32_t visits, width;
-        } const push{from, to.address(), record.put(std::span<const std::uint32_t>(Words{0})), 1,
-                     static_cast<std::uint32_t>(to.bytes / 4)};
+            VkDeviceAddress x, y, weights, visit_of;
+            std::uint32_t visits, width, n_used, weighted;
+        } const push{from, to.address(),
+                     0,    record.put(std::span<const std::uint32_t>(Words{0})),
+                     1,    static_cast<std::uint32_t>(to.bytes / 4),
+                     1,    0};
         record.dispatch(shaders::gather_visits, push, {});
     }
     Words words_of(const VulkanSlice& slice) {

@@ -113,6 +113,46 @@ TEST_F(Families, GraniteHasFourFactors) {
                 HasSubstr("embeddings 12, residuals 0.22, scores 0.03125, logits 2"));
 }
 
+TEST_F(Families, Llama4HasChunksATemperatureAndExpertsThatReadWeightedRows) {
+    const auto file = like("llama4");
+    const ModelConfig config = *read_model_config(*file);
+    EXPECT_TRUE(config.chunked_attention && config.weighted_expert_inputs);
+    EXPECT_EQ(config.sliding_window, 8192);
+    EXPECT_EQ(config.temperature_length, 8192);
+    EXPECT_EQ(config.temperature_scale, 0.1F);
+    EXPECT_THAT(config.full_attention, ElementsAre(false, false, false, true));
+    EXPECT_THAT(config.rope_layers, ElementsAre(true, true, true, false));
+    EXPECT_FALSE(config.has_temperature(2));
+    EXPECT_TRUE(config.has_temperature(3));
+    EXPECT_EQ(config.qk_norm, QkNorm::unweighted);
+    EXPECT_EQ(file->find_tensor("blk.0.attn_q_norm.weight"), nullptr);
+    EXPECT_FALSE(config.has_experts(0) || config.has_experts(2));
+    EXPECT_TRUE(config.has_experts(1) && config.has_experts(3));
+    EXPECT_EQ(config.dense_width(), 768);
+    EXPECT_EQ(config.shared_ffn, 256);
+    EXPECT_FALSE(config.normalise_expert_weights || config.selection_bias);
+    const std::string text = describe_text(*file);
+    EXPECT_THAT(text, HasSubstr("chunks of 8192 positions, all of them in 1 layers"));
+    EXPECT_THAT(text, HasSubstr("in every 2. layer, the others' feed-forward is 768 wide"));
+}
+
+// Published files say nothing of it, but have another number of experts.
+TEST_F(Families, Llama4With128ExpertsNormsNeitherQueriesNorKeys) {
+    TemporaryFolder folder;
+    for (const auto& shape : synth_likes()) {
+        if (shape.name != "llama4") continue;
+        SynthShape large = shape;
+        large.hidden = 32;
+        large.n_heads = 2;
+        large.ffn = large.dense_ffn = large.shared_ffn = 32;
+        large.n_experts = 128;
+        SynthOptions options;
+        options.path = folder.file("large.gguf");
+        ASSERT_TRUE(synth_model(large, TensorType::q8_0, options).ok());
+        EXPECT_EQ(read_model_config(**GgufFile::open(options.path))->qk_norm, QkNorm::none);
+    }
+}
+
 TEST_F(Families, CommandRHasBlocksSideBySideAndRopeWithTheWindow) {
     const auto file = like("command-r");
     const ModelConfig config = *read_model_config(*file);
@@ -236,7 +276,8 @@ std::string problem_with(const GgufFile& file, const std::string& key, GgufValue
          {"block_count", "embedding_length", "context_length", "feed_forward_length",
           "attention.head_count", "attention.head_count_kv", "rope.dimension_count", "expert_count",
           "expert_used_count", "expert_feed_forward_length", "leading_dense_block_count",
-          "expert_shared_feed_forward_length", "nextn_predict_layers", "expert_gating_func"}) {
+          "expert_shared_feed_forward_length", "nextn_predict_layers", "expert_gating_func",
+          "interleave_moe_layer_step"}) {
         const auto number = file.get_int(architecture + "." + rest);
         if (number.ok() && key != rest)
             builder.set(architecture + "." + rest, static_cast<std::uint32_t>(*number));
@@ -247,6 +288,19 @@ std::string problem_with(const GgufFile& file, const std::string& key, GgufValue
     if (!spare.empty()) builder.add_tensor(spare, TensorType::f32, {4, 4});
     const auto config = read_model_config(**GgufFile::from_header(builder.header(), "m.gguf"));
     return config.ok() ? "" : config.error().message;
+}
+
+TEST_F(Families, Llama4sThatWeCannotRunAreRefusedByName) {
+    const auto file = like("llama4");
+    EXPECT_THAT(problem_with(*file, "attention.sliding_window", 0U),
+                HasSubstr("llama4.attention.sliding_window: 0, expected the 8192 positions of a "
+                          "chunk"));
+    EXPECT_THAT(problem_with(*file, "rope.scaling.type", std::string("yarn")),
+                HasSubstr("llama4.rope.scaling.type: yarn is not supported in llama4 models"));
+    EXPECT_THAT(problem_with(*file, "interleave_moe_layer_step", 3U),
+                HasSubstr("tensor blk.1.ffn_down.weight: missing"));
+    EXPECT_THAT(problem_with(*file, "interleave_moe_layer_step", 5U),
+                HasSubstr("llama4.interleave_moe_layer_step: 5, expected 1 to 4"));
 }
 
 TEST_F(Families, ExpertsThatAreRoutedInAnotherWayAreRefusedByName) {

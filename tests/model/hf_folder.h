@@ -105,7 +105,10 @@ class HfFolderWriter {
         fill_config();
         fill_tokenizer();
         write_tensors();
-        if (sees_images) config = {{"model_type", "gemma4"}, {"text_config", config}};
+        if (sees_images) {
+            config = {{"model_type", type_ == "llama4_text" ? "llama4" : "gemma4"},
+                      {"text_config", config}};
+        }
         write_file(folder_ + "/config.json", config.dump(1));
         write_file(folder_ + "/tokenizer.json", tokenizer.dump());
         write_file(folder_ + "/tokenizer_config.json", tokenizer_config.dump(1));
@@ -132,6 +135,7 @@ class HfFolderWriter {
                 : c.architecture == "command-r"                     ? "cohere"
                 : c.architecture == "gemma3"                        ? "gemma3_text"
                 : c.architecture == "gemma4"                        ? "gemma4_text"
+                : c.architecture == "llama4"                        ? "llama4_text"
                                                                     : c.architecture;
         set("model_type", type_);
         set("num_hidden_layers", c.n_layers);
@@ -162,6 +166,7 @@ class HfFolderWriter {
         fill_scales();
         if (has_experts) fill_experts();
         if (type_ == "gemma4_text") fill_gemma4();
+        if (type_ == "llama4_text") fill_llama4();
         const std::string scaling = c.architecture + ".rope.scaling.";
         if (file_.find(scaling + "type") != nullptr) {
             Json block{{"type", *file_.get_string(scaling + "type")},
@@ -240,6 +245,21 @@ class HfFolderWriter {
               {"partial_rotary_factor",
                static_cast<double>(turned) / static_cast<double>(c.rope_factors.size())}}},
             {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 10000.0}}}};
+    }
+
+    // Chunks, a temperature and experts in some layers. Which layers rotate is not said, as in some
+    // of the published files.
+    void fill_llama4() {
+        const ModelConfig& c = config_;
+        config["sliding_window"] = Json();
+        set("attention_chunk_size", c.sliding_window);
+        set("floor_scale", c.temperature_length);
+        set("attn_scale", c.temperature_scale);
+        set("attn_temperature_tuning", 4);
+        set("use_qk_norm", c.qk_norm != QkNorm::none);
+        set("no_rope_layers", Json::array());
+        set("interleave_moe_layer_step", c.expert_period);
+        set("intermediate_size_mlp", c.expert_period > 1 ? c.dense_ffn : c.ffn);
     }
 
     // The factors and caps of a GGUF file under the names that config.json has for them.
@@ -372,10 +392,14 @@ class HfFolderWriter {
              const std::string& bytes) {
         const std::size_t part = n_tensors_++ % parts_.size();
         const bool inner = sees_images && name.starts_with("model.layers.");
-        const std::string full = sees_images && (inner || name == "model.norm.weight" ||
-                                                 name == "model.embed_tokens.weight")
-                                     ? "model.language_model." + name.substr(6)
-                                     : name;
+        const bool of_text =
+            inner ||
+            (sees_images && (name == "model.norm.weight" || name == "model.embed_tokens.weight" ||
+                             (type_ == "llama4_text" && name == "lm_head.weight")));
+        const std::string full = !of_text ? name
+                                 : type_ == "llama4_text"
+                                     ? "language_model." + name
+                                     : "model.language_model." + name.substr(6);
         parts_[part].add(full, dtype_of(type), shape, bytes);
         place_[full] = part;
     }
@@ -436,6 +460,14 @@ class HfFolderWriter {
              {{"post_attention_norm", "post_attention_layernorm"},
               {"attn_sinks", "self_attn.sinks"},
               {"ffn_gate_inp", "mlp.router"}}},
+            {"llama4_text",
+             {{"ffn_gate", "feed_forward.gate_proj"},
+              {"ffn_up", "feed_forward.up_proj"},
+              {"ffn_down", "feed_forward.down_proj"},
+              {"ffn_gate_inp", "feed_forward.router"},
+              {"ffn_gate_shexp", "feed_forward.shared_expert.gate_proj"},
+              {"ffn_up_shexp", "feed_forward.shared_expert.up_proj"},
+              {"ffn_down_shexp", "feed_forward.shared_expert.down_proj"}}},
             {"minimax_m2",
              {{"ffn_gate_inp", "block_sparse_moe.gate"},
               {"exp_probs_b", "block_sparse_moe.e_score_correction_bias"}}},
@@ -514,6 +546,44 @@ class HfFolderWriter {
         return inner.ends_with("_exps.weight") || inner.ends_with("_shexp.weight");
     }
 
+    // Llama 4: each expert's matrices with rows and columns exchanged, gate and up side by side.
+    void write_llama4(const std::string& layer, const std::vector<std::string>& ours,
+                      const std::string& theirs) {
+        std::vector<std::string> parts;
+        const TensorInfo* tensor = nullptr;
+        for (const std::string& what : ours) {
+            tensor = file_.find_tensor("blk." + layer + "." + what + ".weight");
+            parts.push_back(text_of(file_, *tensor));
+        }
+        const auto cols = static_cast<std::size_t>(tensor->shape[0]);
+        const auto rows = static_cast<std::size_t>(tensor->shape[1]);
+        const std::size_t size = parts[0].size() / cols / static_cast<std::size_t>(tensor->rows());
+        std::string bytes;
+        for (std::size_t e = 0; e < static_cast<std::size_t>(tensor->shape[2]); ++e) {
+            for (std::size_t c = 0; c < cols; ++c) {
+                for (const std::string& part : parts) {
+                    for (std::size_t r = 0; r < rows; ++r)
+                        bytes += part.substr(((e * rows + r) * cols + c) * size, size);
+                }
+            }
+        }
+        add("model.layers." + layer + ".feed_forward.experts." + theirs, tensor->type,
+            {tensor->shape[2], tensor->shape[0],
+             static_cast<std::int64_t>(parts.size()) * tensor->shape[1]},
+            bytes);
+    }
+
+    // True: the tensor was written, or will be with the last of its kind.
+    bool write_as_llama4(const TensorInfo& tensor) {
+        if (type_ != "llama4_text" || tensor.name.find("_exps.") == std::string::npos) return false;
+        const std::string layer = tensor.name.substr(4, tensor.name.find('.', 4) - 4);
+        if (tensor.name.ends_with("ffn_down_exps.weight")) {
+            write_llama4(layer, {"ffn_gate_exps", "ffn_up_exps"}, "gate_up_proj");
+            write_llama4(layer, {"ffn_down_exps"}, "down_proj");
+        }
+        return true;
+    }
+
     // gpt-oss: rows of gate and up in turns, as blocks of MXFP4 whose bytes have two elements that
     // follow each other, their scales in a tensor of their own; biases in turns, too.
     void write_gpt_oss(const std::string& layer, const std::vector<std::string>& ours,
@@ -585,7 +655,7 @@ class HfFolderWriter {
     void write_tensors() {
         for (const TensorInfo& tensor : file_.tensors()) {
             if (tensor.name.starts_with("rope_") || write_as_granite(tensor) ||
-                write_as_gpt_oss(tensor)) {
+                write_as_gpt_oss(tensor) || write_as_llama4(tensor)) {
                 continue;
             }
             if (tensor.shape.size() == 3 && type_ != "gemma4_text") {
@@ -608,8 +678,13 @@ class HfFolderWriter {
             add(name_of(tensor.name), tensor.type, shape, bytes);
         }
         if (sees_images) {
-            add("model.vision_tower.patch_embedder.weight", TensorType::f32, {1, 2}, "12345678");
-            add("model.embed_vision.projection.weight", TensorType::f32, {1, 1}, "1234");
+            const bool llama4 = type_ == "llama4_text";
+            add(llama4 ? "vision_model.patch_embedding.linear.weight"
+                       : "model.vision_tower.patch_embedder.weight",
+                TensorType::f32, {1, 2}, "12345678");
+            add(llama4 ? "multi_modal_projector.linear_1.weight"
+                       : "model.embed_vision.projection.weight",
+                TensorType::f32, {1, 1}, "1234");
         }
         Json map = Json::object();
         for (const auto& [name, part] : place_) map[name] = part_name(part);

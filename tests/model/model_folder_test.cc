@@ -101,6 +101,13 @@ void expect_same_config(const ModelConfig& a, const ModelConfig& b) {
     EXPECT_EQ(a.windowed_rope_dim, b.windowed_rope_dim);
     EXPECT_EQ(a.keys_are_values, b.keys_are_values);
     EXPECT_EQ(a.dense_beside_experts, b.dense_beside_experts);
+    EXPECT_EQ(a.expert_period, b.expert_period);
+    EXPECT_EQ(a.weighted_expert_inputs, b.weighted_expert_inputs);
+    EXPECT_EQ(a.chunked_attention, b.chunked_attention);
+    EXPECT_EQ(a.full_attention, b.full_attention);
+    EXPECT_EQ(a.rope_layers, b.rope_layers);
+    EXPECT_EQ(a.temperature_length, b.temperature_length);
+    EXPECT_EQ(a.temperature_scale, b.temperature_scale);
     EXPECT_EQ(a.rope_dim, b.rope_dim);
 }
 
@@ -243,6 +250,69 @@ TEST_F(Folder, OfGemma4HasItsExpertsAndItsTextModelAlone) {
     EXPECT_EQ(by_shape.flops_per_token_layer, spec.flops_per_token_layer);
     // The divisors of rope are no parameters.
     EXPECT_EQ(parameter_count(*planned), collect_info(*file).parameters - 64);
+}
+
+// As published: one with experts in every layer, whose queries and keys are normed, and one with
+// experts in every second layer, without norms.
+TEST_F(Folder, OfLlama4HasItsExpertsTransposedAndItsTextModelAlone) {
+    SynthShape shape = shape_named("llama4");
+    shape.sliding_window = 640;
+    for (const bool every : {true, false}) {
+        shape.name = every ? "every" : "second";
+        shape.expert_period = every ? 1 : 2;
+        shape.dense_ffn = every ? 0 : 768;
+        shape.qk_norm = every;
+        const auto file = synth(shape, every ? TensorType::bf16 : TensorType::f32);
+        HfFolderWriter writer(*file, folder_.file(shape.name), 2);
+        writer.sees_images = !every;
+        writer.set_llama3_scaling(8.0F, 1024);
+        writer.write();
+        const auto folder = ModelFolder::open(folder_.file(shape.name));
+        ASSERT_TRUE(folder.ok()) << folder.error().message;
+        const ModelConfig config = *read_model_config(**folder);
+        expect_same_config(config, *read_model_config(*file));
+        EXPECT_EQ(config.rope_factors, read_model_config(*file)->rope_factors);
+        expect_same_tensors(*file, **folder);
+        const auto planned =
+            spec::read_model_config_file(folder_.file(shape.name) + "/config.json");
+        ASSERT_TRUE(planned.ok()) << planned.error().message;
+        const spec::ModelSpec by_shape = model_spec(*planned, spec::WeightFormat::f32);
+        const spec::ModelSpec spec = *read_model_spec(*file);
+        EXPECT_EQ(by_shape.kv_bytes_per_token_layer, spec.kv_bytes_per_token_layer);
+        EXPECT_EQ(by_shape.flops_per_token_layer, spec.flops_per_token_layer);
+        // The divisors of rope are no parameters.
+        EXPECT_EQ(parameter_count(*planned), collect_info(*file).parameters - 16);
+        if (every) continue;
+        EXPECT_EQ(by_shape.layer_bytes, spec.layer_bytes);
+        EXPECT_EQ(by_shape.layer_expert_bytes, spec.layer_expert_bytes);
+    }
+}
+
+TEST_F(Folder, Llama4sOfOtherKindsAreRefused) {
+    SynthShape shape = shape_named("llama4");
+    const auto file = synth(shape, TensorType::f16);
+    const struct {
+        const char* key;
+        Json value;
+        const char* problem;
+    } changes[] = {
+        {"attention_chunk_size", Json(), "attention_chunk_size: expected a number above zero"},
+        {"attn_temperature_tuning", false, "attn_temperature_tuning: expected true"},
+        {"layer_types",
+         {"full_attention", "full_attention", "full_attention", "full_attention"},
+         "layer_types[0]: expected \"chunked_attention\", as no_rope_layers says"},
+        {"moe_layers", {0, 2}, "moe_layers[0]: expected the layers that interleave_moe_layer_step"},
+        {"no_rope_layers", {1, 1}, "no_rope_layers: expected 4 numbers, one a layer"},
+    };
+    for (const auto& change : changes) {
+        HfFolderWriter writer(*file, path());
+        writer.write();
+        writer.config[change.key] = change.value;
+        test_support::write_file(path() + "/config.json", writer.config.dump());
+        const auto folder = ModelFolder::open(path());
+        ASSERT_FALSE(folder.ok()) << change.key;
+        EXPECT_THAT(folder.error().message, HasSubstr(change.problem));
+    }
 }
 
 TEST_F(Folder, Gemma4sWithEmbeddingsOfLayersOrSharedKeysAreRefused) {

@@ -143,10 +143,11 @@ TEST(ModelShape, ModelsWithDenseLayersAndSharedExpertsHaveTheirParameters) {
     const struct {
         const char* name;
         double all, active;
-    } models[] = {{"glm-4.5-air", 106.9, 13.4},   {"glm-4.6", 352.8, 33.6},
-                  {"minimax-m2", 228.7, 11.0},    {"gemma-4-31b", 30.7, 30.7},
-                  {"gemma-4-26b-a4b", 25.2, 3.8}, {"gpt-oss-20b", 20.9, 4.2},
-                  {"gpt-oss-120b", 116.8, 5.7}};
+    } models[] = {{"glm-4.5-air", 106.9, 13.4},     {"glm-4.6", 352.8, 33.6},
+                  {"minimax-m2", 228.7, 11.0},      {"gemma-4-31b", 30.7, 30.7},
+                  {"gemma-4-26b-a4b", 25.2, 3.8},   {"gpt-oss-20b", 20.9, 4.2},
+                  {"gpt-oss-120b", 116.8, 5.7},     {"llama-4-scout", 107.8, 17.2},
+                  {"llama-4-maverick", 400.7, 17.2}};
     for (const auto& model : models) {
         const ModelShape shape = *find_model_shape(model.name);
         EXPECT_NEAR(static_cast<double>(parameter_count(shape)) / 1e9, model.all, 0.06)

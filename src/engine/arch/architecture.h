@@ -13,8 +13,9 @@ namespace helix::engine {
 
 // The rows of a batch that run one layer. Rows of a sequence lie together, in ascending order.
 struct LayerRows {
-    Buffer& hidden;        // [rows, hidden]: in and out
-    const Buffer& angles;  // [rows, rope_dim], the layer's, see ops/rope.h
+    Buffer& hidden;  // [rows, hidden]: in and out
+    // [rows, rope_dim], the layer's, see ops/rope.h; of one with a temperature [rows, head_dim].
+    const Buffer& angles;
     KvArena& kv;
     std::span<const ops::SequenceRows> sequences;  // all the rows, in order
     std::int64_t rows = 0;

@@ -28,7 +28,7 @@ std::vector<std::string> whole_tensors(const model::ModelConfig& config, std::in
     if (config.attention_sinks) names.emplace_back("attn_sinks.weight");
     if (config.output_norms) names.emplace_back("post_attention_norm.weight");
     if (config.qkv_bias) names.insert(names.end(), {"attn_q.bias", "attn_k.bias", "attn_v.bias"});
-    if (config.qk_norm != model::QkNorm::none)
+    if (config.has_qk_weights())
         names.insert(names.end(), {"attn_q_norm.weight", "attn_k_norm.weight"});
     return names;
 }
@@ -95,7 +95,7 @@ base::Result<AttentionWeights> AttentionWeights::load(WeightLoader& loader,
         TRY(weights.k_bias, loader.vector(name("attn_k.bias"), keys));
         TRY(weights.v_bias, loader.vector(name("attn_v.bias"), keys));
     }
-    if (config.qk_norm != model::QkNorm::none) {
+    if (config.has_qk_weights()) {
         const bool whole = config.qk_norm == model::QkNorm::projection;
         TRY(weights.q_norm, loader.vector(name("attn_q_norm.weight"), whole ? queries : head_dim));
         TRY(weights.k_norm, loader.vector(name("attn_k_norm.weight"), whole ? keys : head_dim));
@@ -114,18 +114,25 @@ void AttentionRunner::prepare_heads(Device& device, const model::ModelConfig& co
             {*k_, *weights.k_norm, *k_, rows.rows, kv_width(config, layer), config.norm_epsilon});
     }
     const bool rotates = config.rotates(layer);
+    // A norm without weights after rope, as Llama 4 has it, is the same before it.
+    const bool unweighted = config.qk_norm == model::QkNorm::unweighted && rotates;
+    const Buffer* q_norm = of_heads ? weights.q_norm.get() : (unweighted ? ones_.get() : nullptr);
+    const Buffer* k_norm = of_heads ? weights.k_norm.get() : (unweighted ? ones_.get() : nullptr);
+    const bool has_temperature = config.has_temperature(layer);
     const std::int32_t kv_heads = config.kv_heads_of(layer);
     const ops::ProjectedHeads heads[] = {
-        {*q_, config.n_heads, weights.q_bias.get(), of_heads ? weights.q_norm.get() : nullptr,
-         rotates},
-        {*k_, kv_heads, weights.k_bias.get(), of_heads ? weights.k_norm.get() : nullptr, rotates},
+        {*q_, config.n_heads, weights.q_bias.get(), q_norm, rotates || has_temperature},
+        {*k_, kv_heads, weights.k_bias.get(), k_norm, rotates},
         {*v_, kv_heads, weights.v_bias.get(), config.value_norm ? ones_.get() : nullptr, false}};
-    device.rope({heads, rows.angles, rows.rows, config.head_dim_of(layer),
-                 config.rope_dim_of(layer), config.rope_pairs, config.norm_epsilon});
+    const std::int32_t head_dim = config.head_dim_of(layer);
+    device.rope({heads, rows.angles, rows.rows, head_dim,
+                 has_temperature ? head_dim : config.rope_dim_of(layer), config.rope_pairs,
+                 config.norm_epsilon});
 }
 
 base::Status AttentionRunner::make_ones(Device& device, const model::ModelConfig& config) {
-    if (!config.value_norm || ones_ != nullptr) return base::Ok{};
+    const bool needed = config.value_norm || config.qk_norm == model::QkNorm::unweighted;
+    if (!needed || ones_ != nullptr) return base::Ok{};
     const std::vector<float> ones(base::size_of(config.largest_head_dim()), 1.0F);
     TRY(auto made, device.make_buffer(std::ssize(ones)));
     TRY_VOID(device.write(*made, 0, ones));
@@ -153,7 +160,7 @@ base::Status AttentionRunner::run(Device& device, const model::ModelConfig& conf
     device.kv_store({rows.kv, *k_, *v_, rows.sequences, heads});
     device.attention({rows.kv, *q_, *attended_, config.n_heads, config.window_of(layer),
                       rows.sequences, config.attention_scale, config.attention_softcap,
-                      weights.sinks.get(), heads});
+                      weights.sinks.get(), heads, config.chunked_attention});
     return shared.added.run(device, config, *weights.output, *attended_, weights.output_norm.get(),
                             rows, weights.output_bias.get());
 }

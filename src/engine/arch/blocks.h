@@ -94,7 +94,7 @@ class AttentionRunner {
     void prepare_heads(Device& device, const model::ModelConfig& config,
                        const AttentionWeights& weights, std::int32_t layer, const LayerRows& rows);
 
-    // ones_, where values are normed.
+    // ones_, where there are norms without weights.
     base::Status make_ones(Device& device, const model::ModelConfig& config);
 
     std::unique_ptr<Buffer> q_, k_, v_, attended_;

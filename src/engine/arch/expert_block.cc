@@ -125,9 +125,10 @@ base::Status ExpertRunner::visit_rows(Device& device, const model::ModelConfig& 
     TRY_VOID(make_room(device, up_, visits * ffn));
     TRY_VOID(route(device, config, weights, routed, rows));
 
-    device.gather_visits({*routing_, normed, *inputs_, hidden});
+    const bool before = config.weighted_expert_inputs;
+    device.gather_visits({*routing_, normed, *inputs_, hidden, before});
     visit(device, config, weights, visits);
-    device.add_visits({*routing_, *outputs_, y, hidden, replace});
+    device.add_visits({*routing_, *outputs_, y, hidden, replace, !before});
     return base::Ok{};
 }
 

@@ -45,7 +45,7 @@ void PagedAttention::run(const Kernels& kernels, ThreadPool& pool, const KvLayou
         task.n_heads = group;
         task.head_dim = layout.head_dim;
         task.n_positions = sequence.first_position + static_cast<int>(r) + 1;
-        if (shape.window > 0) task.begin = std::max(0, task.n_positions - shape.window);
+        task.begin = first_attended(task.n_positions - 1, shape.window, shape.chunked);
         task.scale = scale;
         task.softcap = shape.softcap;
         if (shape.sinks != nullptr) task.sinks = shape.sinks + std::ptrdiff_t{head} * group;
@@ -95,8 +95,12 @@ void CpuDevice::attention(const ops::Attention& op) {
         sequences_.push_back({s.first_row, s.rows, s.first_position, pages});
         pages += s.pages.size();
     }
-    const ops::AttentionShape shape{op.n_heads, op.window, op.scale, op.softcap,
-                                    op.sinks == nullptr ? nullptr : data_of(*op.sinks)};
+    const ops::AttentionShape shape{op.n_heads,
+                                    op.window,
+                                    op.scale,
+                                    op.softcap,
+                                    op.sinks == nullptr ? nullptr : data_of(*op.sinks),
+                                    op.chunked};
     attention_.run(kernels_, pool_, kv.layout().of_heads(op.heads), shape, sequences_,
                    data_of(op.q), data_of(op.out));
 }

@@ -24,6 +24,7 @@ struct AttentionShape {
     float scale = 0;               // of scores; 0: 1 / sqrt(head_dim)
     float softcap = 0;             // of what they are then; 0: none
     const float* sinks = nullptr;  // [n_heads], as ops::Attention has them
+    bool chunked = false;          // the window is a chunk
 };
 
 // Causal attention: out = softmax(scale * q K^T) V for each row over the positions up to

@@ -62,8 +62,9 @@ void route_by_softmax(const ops::Kernels& kernels, const ops::RouteRows& op,
 void route_by_sigmoid(const ops::Kernels& kernels, const ops::RouteRows& op,
                       std::span<const float> bias, std::span<float> scores,
                       std::span<std::int32_t> chosen, std::span<float> weights) {
+    if (bias.empty()) choose(scores, bias, chosen);
     kernels.sigmoid_row(scores.data(), std::ssize(scores), scores.data());
-    choose(scores, bias, chosen);
+    if (!bias.empty()) choose(scores, bias, chosen);
     // So that a row whose chosen weights are all zero has zeros.
     float sum = 1e-20F;
     for (const std::int32_t expert : chosen) sum += scores[size_of(expert)];
@@ -126,7 +127,14 @@ void CpuDevice::gather_visits(const ops::GatherVisits& op) {
     const float* from = data_of(op.x);
     float* to = data_of(op.y);
     pool_.run(std::ssize(r.visits), [&](std::int64_t i, int) {
-        std::copy_n(from + r.visits[size_of(i)].row * op.width, op.width, to + i * op.width);
+        const float* row = from + r.visits[size_of(i)].row * op.width;
+        float* visit = to + i * op.width;
+        if (!op.weighted) {
+            std::copy_n(row, op.width, visit);
+            return;
+        }
+        const float weight = r.visits[size_of(i)].weight;
+        for (std::int64_t c = 0; c < op.width; ++c) visit[c] = weight * row[c];
     });
 }
 
@@ -162,7 +170,7 @@ void CpuDevice::add_visits(const ops::AddVisits& op) {
         if (op.replace) std::fill_n(to, op.width, 0.0F);
         for (std::int64_t n = 0; n < r.n_used; ++n) {
             const std::int64_t visit = r.visit_of[size_of(row * r.n_used + n)];
-            const float weight = r.visits[size_of(visit)].weight;
+            const float weight = op.weighted ? r.visits[size_of(visit)].weight : 1.0F;
             const float* from = x + visit * op.width;
             for (std::int64_t i = 0; i < op.width; ++i) to[i] += weight * from[i];
         }

@@ -146,7 +146,7 @@ void DeviceGroup::attention(const ops::Attention& op) {
                                  op.n_heads / static_cast<int>(ranks()), op.window, op.sequences,
                                  op.scale, op.softcap,
                                  op.sinks == nullptr ? nullptr : &columns_of(*op.sinks, rank),
-                                 heads_of_rank(op.heads, ranks())});
+                                 heads_of_rank(op.heads, ranks()), op.chunked});
     }
 }
 
@@ -280,8 +280,8 @@ void DeviceGroup::gather_visits(const ops::GatherVisits& op) {
     const auto& routing = static_cast<const GroupRouting&>(op.routing);
     if (!need_whole(op.x) || !write_whole(op.y)) return;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-        ranks_[rank]->gather_visits(
-            {*routing.of_rank[rank], whole_of(op.x, rank), whole_of(op.y, rank), op.width});
+        ranks_[rank]->gather_visits({*routing.of_rank[rank], whole_of(op.x, rank),
+                                     whole_of(op.y, rank), op.width, op.weighted});
     }
 }
 
@@ -293,7 +293,7 @@ void DeviceGroup::add_visits(const ops::AddVisits& op) {
         only_whole(op.y);
         for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
             ranks_[rank]->add_visits({*routing.of_rank[rank], whole_of(op.x, rank),
-                                      whole_of(op.y, rank), op.width, op.replace});
+                                      whole_of(op.y, rank), op.width, op.replace, op.weighted});
         }
         return;
     }
@@ -304,9 +304,9 @@ void DeviceGroup::add_visits(const ops::AddVisits& op) {
     }
     only_parts(op.y);
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-        ranks_[rank]->add_visits({*routing.of_rank[rank], columns_of(op.x, rank),
-                                  columns_of(op.y, rank),
-                                  columns(op.width, static_cast<std::int64_t>(rank)), op.replace});
+        ranks_[rank]->add_visits(
+            {*routing.of_rank[rank], columns_of(op.x, rank), columns_of(op.y, rank),
+             columns(op.width, static_cast<std::int64_t>(rank)), op.replace, op.weighted});
     }
 }
 

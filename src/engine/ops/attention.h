@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -9,6 +10,13 @@
 #include "engine/ops/sequence_rows.h"
 
 namespace helix::engine::ops {
+
+// The first position that a row attends to. window: positions of which its own is the last, or that
+// a chunk has, of whose it attends to its own; 0: all before it.
+inline std::int32_t first_attended(std::int32_t position, std::int32_t window, bool chunked) {
+    if (window <= 0) return 0;
+    return chunked ? position / window * window : std::max(0, position - window + 1);
+}
 
 // Causal attention: out = softmax(scale * q K^T) V for each row over the positions up to its own
 // that are within the window, whose keys and values are in its sequence's pages. Query head h
@@ -25,7 +33,8 @@ struct Attention {
     float softcap = 0;  // above 0: a score x becomes softcap * tanh(x * (1 / softcap))
     // [n_heads]: one more score of each head, as it is, of a position without a value. Null: none.
     const Buffer* sinks = nullptr;
-    KvHeads heads = {};  // of the layer
+    KvHeads heads = {};    // of the layer
+    bool chunked = false;  // the window is a chunk, see first_attended()
 
     float score_scale(int head_dim) const {
         return scale > 0 ? scale : 1.0F / std::sqrt(static_cast<float>(head_dim));

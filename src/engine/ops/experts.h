@@ -27,18 +27,20 @@ struct RouteRows {
     float factor = 1;        // of the weights
     bool sigmoid = false;
     // [n_experts], with sigmoid: added to the numbers that experts are chosen by, not to those that
-    // weights are made of. Null: none.
+    // weights are made of. Null: none, and experts are chosen by the scores themselves, since
+    // sigmoids of different ones may round to the same number.
     const Buffer* bias = nullptr;
     // [n_experts]: one more factor of the weights of visits to each. Null: none.
     const Buffer* expert_factors = nullptr;
 };
 
-// y = the row of x that makes the visit.
+// y = the row of x that makes the visit; or, weighted, the weight times it.
 struct GatherVisits {
     const Routing& routing;
     const Buffer& x;  // [rows, width]
     Buffer& y;        // [visits, width]
     std::int64_t width = 0;
+    bool weighted = false;
 };
 
 // As Matmul, of every visit with its expert's matrix. Matrices have one for each expert.
@@ -49,13 +51,14 @@ struct ExpertMatmul {
 };
 
 // y += the sum over the row's visits of weight times x, in the order of the experts' numbers; or
-// the sum takes the place of what was in y.
+// the sum takes the place of what was in y. Not weighted: each weight is one.
 struct AddVisits {
     const Routing& routing;
     const Buffer& x;  // [visits, width]
     Buffer& y;        // [rows, width]
     std::int64_t width = 0;
     bool replace = false;
+    bool weighted = true;
 };
 
 }  // namespace helix::engine::ops

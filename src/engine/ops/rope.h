@@ -35,11 +35,16 @@ struct Rope {
 // angles.
 class RopeTable {
   public:
-    // windowed: of the layers with a window, where the model's rotate by another base.
-    explicit RopeTable(const model::ModelConfig& config, bool windowed = false);
+    enum class Layers {
+        usual,
+        windowed,     // of the layers with a window, where the model's rotate by another base
+        temperature,  // which do not rotate, but multiply queries by a factor of the position
+    };
+    explicit RopeTable(const model::ModelConfig& config, Layers layers = Layers::usual);
     // Of one position: to[2i], to[2i + 1] = cos, sin of
     //     position * rope_scale * rope_base^(-2i / rope_dim) / rope_factors[i]
-    // times rope_magnitude. to has rope_dim elements.
+    // times rope_magnitude. With a temperature: of 0, times it, see ModelConfig. to has rope_dim()
+    // elements.
     void fill(std::int32_t position, std::span<float> to) const;
     std::int64_t rope_dim() const { return 2 * std::ssize(pairs_); }
 
@@ -48,8 +53,12 @@ class RopeTable {
         double turn;    // rope_base^(-2i / rope_dim)
         double factor;  // 1: none
     };
+    double magnitude_of(std::int32_t position) const;
+
     double scale_;
     double magnitude_;
+    double temperature_length_ = 0;  // 0: there is no temperature
+    double temperature_scale_ = 0;
     std::vector<Pair> pairs_;
 };
 

@@ -87,11 +87,13 @@ Check routing_check(base::Random& random) {
         cases.push_back({drawn(random, 20, 50), drawn(random, 30, 128), 6, normalise});
         cases.push_back({9, 40, 5, normalise, true});
         cases.push_back({9, 40, 5, normalise, false, true});
+        cases.push_back({9, 16, 2, normalise, true, false, true});
     }
     return make_check<RoutingCase>("routing", cases, routing_values, [](const RoutingCase& c) {
-        return fmt::format("{} rows, {} of {} experts{}{}{}", c.rows, c.n_used, c.n_experts,
+        return fmt::format("{} rows, {} of {} experts{}{}{}{}", c.rows, c.n_used, c.n_experts,
                            c.normalise ? ", normalised" : "", c.sigmoid ? ", by sigmoid" : "",
-                           c.factors ? ", with factors" : "");
+                           c.factors ? ", with factors" : "",
+                           c.weighted_inputs ? ", weighted inputs" : "");
     });
 }
 
@@ -115,6 +117,7 @@ Check attention_check(ops::KvType type, base::Random& random, bool quick) {
         {type, 4, 2, 16, 16, 150, 9, 0, false, 0, 0, true},  // sinks
         {type, 4, 2, 32, 16, 300, 1, 20, false, 0, 0, true},
         {type, 6, 2, 56, 16, 140, 3, 0, false, 1.0F, 0, false, 4},  // in the room of four heads
+        {type, 4, 2, 16, 16, 300, 40, 70, false, 0, 0, false, 1, true},  // chunks of 70 positions
     };
     if (quick) cases.resize(3);
     for (int i = 0; i < (quick ? 1 : 3); ++i) {
@@ -129,9 +132,9 @@ Check attention_check(ops::KvType type, base::Random& random, bool quick) {
         [](const AttentionCase& c) {
             return fmt::format(
                 "{} rows after {} positions, {} heads, {} key-value heads of {}, blocks of {}, "
-                "window {}{}",
+                "{} {}{}",
                 c.rows, c.positions - c.rows, c.n_heads, c.n_kv_heads, c.head_dim, c.block_size,
-                c.window, rooms_text(c.rooms));
+                c.chunked ? "chunks of" : "window", c.window, rooms_text(c.rooms));
         });
 }
 

@@ -153,10 +153,11 @@ Values routing_values(Device& device, const RoutingCase& c, std::uint64_t seed) 
     const std::unique_ptr<Routing> routing = device.make_routing();
     TRY(const auto bias, filled_buffer(device, random_floats(random, size_of(c.n_experts), 0.3)));
     device.route_rows({*of_rows, c.rows, c.n_experts, c.n_used, c.normalise, *routing,
-                       c.normalise ? 0.7F : 1.0F, c.sigmoid, c.sigmoid ? bias.get() : nullptr,
+                       c.normalise ? 0.7F : 1.0F, c.sigmoid,
+                       c.sigmoid && !c.weighted_inputs ? bias.get() : nullptr,
                        c.factors ? bias.get() : nullptr});
-    device.gather_visits({*routing, *from, *visits, kWidth});
-    device.add_visits({*routing, *visits, *from, kWidth, c.factors});
+    device.gather_visits({*routing, *from, *visits, kWidth, c.weighted_inputs});
+    device.add_visits({*routing, *visits, *from, kWidth, c.factors, !c.weighted_inputs});
     std::vector<float> values;
     TRY_VOID(read_all(device, *from, values));
     return values;
@@ -200,7 +201,7 @@ Values attention_values(Device& device, const AttentionCase& c, std::uint64_t se
     TRY(const auto out, poisoned_buffer(device, floats));
     TRY(const auto sinks, filled_buffer(device, random_floats(random, size_of(c.n_heads), 3)));
     device.attention({*kv, *q, *out, c.n_heads, c.window, last, c.scale, c.softcap,
-                      c.sinks ? sinks.get() : nullptr, heads});
+                      c.sinks ? sinks.get() : nullptr, heads, c.chunked});
     std::vector<float> result;
     TRY_VOID(read_all(device, *out, result));
     return result;

@@ -40,8 +40,9 @@ struct RoutingCase {
     std::int64_t rows;
     int n_experts, n_used;
     bool normalise;
-    bool sigmoid = false;  // then with a bias for the choice
-    bool factors = false;  // of experts; then the sums take the place of what was there
+    bool sigmoid = false;          // then with a bias for the choice
+    bool factors = false;          // of experts; then the sums take the place of what was there
+    bool weighted_inputs = false;  // then without the bias
 };
 // The sums that say which experts rows visit, in which order and with which weights, where scores
 // are equal or no numbers.
@@ -57,7 +58,8 @@ struct AttentionCase {
     float scale = 0;        // of scores; 0: the usual
     float softcap = 0;      // of scores; 0: none
     bool sinks = false;
-    int rooms = 1;  // pages are made for so many times as many heads, in as many parts
+    int rooms = 1;         // pages are made for so many times as many heads, in as many parts
+    bool chunked = false;  // the window is a chunk
 };
 Values attention_values(Device& device, const AttentionCase& c, std::uint64_t seed);
 

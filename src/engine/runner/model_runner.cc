@@ -77,7 +77,9 @@ ModelRunner::ModelRunner(std::shared_ptr<model::WeightSource> weights, model::Mo
       kv_page_(ops::kv_page_of(config_, options_.kv_type, options_.block_size)),
       rope_table_(config_),
       samplers_(size_of(device_->host_threads().size()), Sampler(ops::kernels(ops::best_isa()))) {
-    if (config_.windowed_rope_base > 0) windowed_rope_table_.emplace(config_, true);
+    using Layers = ops::RopeTable::Layers;
+    if (config_.windowed_rope_base > 0) windowed_rope_table_.emplace(config_, Layers::windowed);
+    if (config_.temperature_length > 0) temperature_table_.emplace(config_, Layers::temperature);
 }
 
 ModelRunner::~ModelRunner() {
@@ -367,6 +369,7 @@ base::Status ModelRunner::activate(const core::BatchPlan& plan, std::int32_t lay
     if (!ranges_.empty()) device_->copy_rows({*hidden_, *next_hidden_, hidden, ranges_});
     TRY_VOID(write_angles(rope_table_, angles_));
     if (windowed_rope_table_) TRY_VOID(write_angles(*windowed_rope_table_, windowed_angles_));
+    if (temperature_table_) TRY_VOID(write_angles(*temperature_table_, temperatures_));
     std::swap(hidden_, next_hidden_);
     std::swap(active_, next_active_);
     return base::Ok{};
@@ -384,6 +387,11 @@ base::Status ModelRunner::write_angles(const ops::RopeTable& table, std::unique_
     return device_->write(*to, 0, host_angles_);
 }
 
+const Buffer& ModelRunner::angles_of(std::int32_t layer) const {
+    if (config_.has_temperature(layer)) return *temperatures_;
+    return config_.has_windowed_rope(layer) ? *windowed_angles_ : *angles_;
+}
+
 base::Status ModelRunner::run_layer(std::int32_t layer) {
     sequences_.clear();
     std::int64_t rows = 0;
@@ -395,8 +403,8 @@ base::Status ModelRunner::run_layer(std::int32_t layer) {
                               std::span(chunk.pages).subspan(first, blocks)});
         rows += std::ssize(chunk.tokens);
     }
-    const Buffer& angles = config_.has_windowed_rope(layer) ? *windowed_angles_ : *angles_;
-    return architecture_->run_layer(*device_, layer, {*hidden_, angles, *kv_, sequences_, rows});
+    return architecture_->run_layer(*device_, layer,
+                                    {*hidden_, angles_of(layer), *kv_, sequences_, rows});
 }
 
 // Hands on the rows of the chunks whose last layer this was.

@@ -84,6 +84,8 @@ class ModelRunner final : public Backend {
     // The rows that the chunk enters its first layer with.
     base::Result<std::span<const float>> input_rows(const core::BatchChunk& chunk,
                                                     const PayloadRows& payload);
+    // The layer's, of positions_.
+    const Buffer& angles_of(std::int32_t layer) const;
     // The angles of positions_ by this table, to the device.
     base::Status write_angles(const ops::RopeTable& table, std::unique_ptr<Buffer>& to);
     base::Status run_layer(std::int32_t layer);
@@ -118,7 +120,7 @@ class ModelRunner final : public Backend {
 
     spec::LayerRange layers_;  // loaded
     ops::RopeTable rope_table_;
-    std::optional<ops::RopeTable> windowed_rope_table_;
+    std::optional<ops::RopeTable> windowed_rope_table_, temperature_table_;
     std::span<const std::byte> embedding_;
     model::TensorType embedding_type_ = model::TensorType::f32;
     std::unique_ptr<Buffer> output_norm_;
@@ -132,6 +134,7 @@ class ModelRunner final : public Backend {
     std::unique_ptr<Buffer> hidden_, next_hidden_;  // [rows, hidden]
     std::unique_ptr<Buffer> angles_;                // [rows, rope_dim]
     std::unique_ptr<Buffer> windowed_angles_;       // likewise, of layers with a base of their own
+    std::unique_ptr<Buffer> temperatures_;          // [rows, head_dim], of layers with one
     std::vector<std::int32_t> positions_;           // of the active rows
     std::vector<float> embedded_, host_angles_;     // on their way to the device
     std::vector<ops::RowRange> ranges_;

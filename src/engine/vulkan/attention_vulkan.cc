@@ -134,10 +134,9 @@ AttentionRows rows_of(VulkanCommands::Operator& record, const ops::Attention& op
             if (r % tile_rows == 0)
                 of.tiles.push_back(
                     {word(std::ssize(of.rows)), word(std::min(tile_rows, s.rows - r))});
-            const std::int64_t end = s.first_position + r + 1;
-            const std::int64_t begin =
-                op.window > 0 ? std::max<std::int64_t>(0, end - op.window) : 0;
-            of.rows.push_back({table, word(s.first_row + r), word(begin), word(end), 0});
+            const std::int32_t position = s.first_position + static_cast<std::int32_t>(r);
+            const std::int32_t begin = ops::first_attended(position, op.window, op.chunked);
+            of.rows.push_back({table, word(s.first_row + r), word(begin), word(position + 1), 0});
         }
         table += s.pages.size() * sizeof(VkDeviceAddress);
     }

@@ -44,20 +44,21 @@ void VulkanDevice::route_rows(const ops::RouteRows& op) {
     record.dispatch(shaders::route_rows, route, groups_for(op.rows, 32));
     record.barrier();
     struct {
-        VkDeviceAddress chosen, visit_of, visit_row, visit_expert, first_visit;
-        std::uint32_t visits, n_experts, n_used;
-    } const collect{r.chosen(),      r.visit_of(),     r.visit_row(),      r.visit_expert(),
-                    r.first_visit(), word(r.visits()), word(op.n_experts), word(op.n_used)};
+        VkDeviceAddress chosen, visit_of, visit_expert, first_visit;
+        std::uint32_t visits, n_experts;
+    } const collect{r.chosen(),      r.visit_of(),     r.visit_expert(),
+                    r.first_visit(), word(r.visits()), word(op.n_experts)};
     record.dispatch(shaders::collect_visits, collect, {});
 }
 
 void VulkanDevice::gather_visits(const ops::GatherVisits& op) {
     const VulkanRouting& r = vulkan(op.routing);
     struct {
-        VkDeviceAddress x, y, visit_row;
-        std::uint32_t visits, width;
-    } const push{vulkan(op.x).address(), vulkan(op.y).address(), r.visit_row(), word(r.visits()),
-                 word(op.width)};
+        VkDeviceAddress x, y, weights, visit_of;
+        std::uint32_t visits, width, n_used, weighted;
+    } const push{vulkan(op.x).address(), vulkan(op.y).address(), r.chosen_weight(),
+                 r.visit_of(),           word(r.visits()),       word(op.width),
+                 word(r.n_used),         op.weighted ? 1U : 0U};
     VulkanCommands::Operator(*commands_)
         .dispatch(shaders::gather_visits, push, groups_for(r.visits()));
 }
@@ -66,10 +67,10 @@ void VulkanDevice::add_visits(const ops::AddVisits& op) {
     const VulkanRouting& r = vulkan(op.routing);
     struct {
         VkDeviceAddress x, y, weights, visit_of;
-        std::uint32_t rows, width, n_used, replace;
+        std::uint32_t rows, width, n_used, replace, weighted;
     } const push{vulkan(op.x).address(), vulkan(op.y).address(), r.chosen_weight(),
                  r.visit_of(),           word(r.rows),           word(op.width),
-                 word(r.n_used),         op.replace ? 1U : 0U};
+                 word(r.n_used),         op.replace ? 1U : 0U,   op.weighted ? 1U : 0U};
     VulkanCommands::Operator(*commands_).dispatch(shaders::add_visits, push, groups_for(r.rows));
 }
 

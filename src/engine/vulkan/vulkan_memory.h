@@ -49,10 +49,9 @@ class VulkanRouting final : public Routing {
     VkDeviceAddress chosen() const { return word(0); }                    // [rows, n_used] experts
     VkDeviceAddress chosen_weight() const { return word(1 * visits()); }  // [rows, n_used] floats
     VkDeviceAddress visit_of() const { return word(2 * visits()); }       // [rows, n_used]
-    VkDeviceAddress visit_row() const { return word(3 * visits()); }      // [visits]
-    VkDeviceAddress visit_expert() const { return word(4 * visits()); }   // [visits], ascending
-    VkDeviceAddress first_visit() const { return word(5 * visits()); }    // [n_experts + 1]
-    std::int64_t bytes() const { return 4 * (5 * visits() + n_experts + 1); }
+    VkDeviceAddress visit_expert() const { return word(3 * visits()); }   // [visits], ascending
+    VkDeviceAddress first_visit() const { return word(4 * visits()); }    // [n_experts + 1]
+    std::int64_t bytes() const { return 4 * (4 * visits() + n_experts + 1); }
 
     VulkanMemoryPart part;
 

@@ -31,6 +31,7 @@ extern const DecoderTraits kGemma4;
 extern const DecoderTraits kGlm4Moe;
 extern const DecoderTraits kMiniMaxM2;
 extern const DecoderTraits kGptOss;
+extern const DecoderTraits kLlama4;
 
 // What an architecture that is known and not supported would need, in a few words; "" for others.
 std::string_view lacking_mechanisms(std::string_view architecture);

@@ -132,6 +132,22 @@ base::Status refuse_what_we_lack(const GgufFile& file, const DecoderTraits& trai
     return base::Ok{};
 }
 
+// The number of experts must be set.
+base::Result<QkNorm> read_qk_norm(const GgufFile& file, const DecoderTraits& traits,
+                                  const ModelConfig& config) {
+    if (traits.qk_norm != QkNorm::unweighted) {
+        const bool unnormed =
+            traits.qk_norm_optional && file.find_tensor("blk.0.attn_q_norm.weight") == nullptr;
+        return unnormed ? QkNorm::none : traits.qk_norm;
+    }
+    bool normed = config.n_experts != traits.experts_without_qk_norm;
+    const std::string key = metadata_key(traits, kUnweightedQkNorm);
+    if (file.find(key) != nullptr) {
+        TRY(normed, file.get_bool(key));
+    }
+    return normed ? traits.qk_norm : QkNorm::none;
+}
+
 base::Status read_heads(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
     const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
     const std::string heads_key = key("attention.head_count");
@@ -167,9 +183,7 @@ base::Status read_heads(const GgufFile& file, const DecoderTraits& traits, Model
     const char* epsilon = traits.norm == NormKind::layer ? "attention.layer_norm_epsilon"
                                                          : "attention.layer_norm_rms_epsilon";
     TRY(config.norm_epsilon, optional_positive(file, key(epsilon), config.norm_epsilon));
-    const bool unnormed =
-        traits.qk_norm_optional && file.find_tensor("blk.0.attn_q_norm.weight") == nullptr;
-    config.qk_norm = unnormed ? QkNorm::none : traits.qk_norm;
+    TRY(config.qk_norm, read_qk_norm(file, traits, config));
     config.output_bias = traits.output_bias;
     config.attention_sinks = traits.attention_sinks;
     config.feed_forward_norm = traits.feed_forward_norm;
@@ -208,6 +222,13 @@ base::Status read_scales(const GgufFile& file, const DecoderTraits& traits, Mode
         TRY(const float scale, number("logit_scale", 1.0F));
         config.logit_scale = traits.logit_scale == divides ? 1.0F / scale : scale;
     }
+    if (traits.temperature_length > 0) {
+        TRY(config.temperature_length,
+            optional_int(file, metadata_key(traits, "attention.temperature_length"), 1,
+                         kMaxDecoderCount, traits.temperature_length));
+        TRY(config.temperature_scale,
+            number("attention.temperature_scale", traits.temperature_scale));
+    }
     if (traits.attention_softcap >= 0) {
         TRY(config.attention_softcap, number("attn_logit_softcapping", traits.attention_softcap));
     }
@@ -217,11 +238,30 @@ base::Status read_scales(const GgufFile& file, const DecoderTraits& traits, Mode
     return base::Ok{};
 }
 
+// The positions of a window; of a chunk, which files do not tell unless they have other ones than
+// the family.
+base::Status read_window_size(const GgufFile& file, const DecoderTraits& traits,
+                              ModelConfig& config) {
+    const std::string key = metadata_key(traits, "attention.sliding_window");
+    if (traits.chunk_positions == 0) {
+        TRY(config.sliding_window, optional_int(file, key, 0, kMaxDecoderCount, 0));
+        return base::Ok{};
+    }
+    config.chunked_attention = true;
+    TRY(config.sliding_window, optional_int(file, metadata_key(traits, kAttentionChunkSize), 1,
+                                            kMaxDecoderCount, traits.chunk_positions));
+    TRY(const std::int32_t window,
+        optional_int(file, key, 0, kMaxDecoderCount, config.sliding_window));
+    if (window == config.sliding_window) return base::Ok{};
+    return wrong_metadata(
+        file, key,
+        fmt::format("{}, expected the {} positions of a chunk", window, config.sliding_window));
+}
+
 // The window, and per layer whether it has one. Some converters write the period in the place of
 // the pattern.
 base::Status read_window(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
-    TRY(config.sliding_window, optional_int(file, metadata_key(traits, "attention.sliding_window"),
-                                            0, kMaxDecoderCount, 0));
+    TRY_VOID(read_window_size(file, traits, config));
     if (config.sliding_window == 0) return base::Ok{};
     const std::string key = metadata_key(traits, "attention.sliding_window_pattern");
     const MetaValue* value = file.find(key);
@@ -248,6 +288,8 @@ base::Status read_routing(const GgufFile& file, const DecoderTraits& traits, Mod
     TRY(config.expert_weight_scale, optional_positive(file, key("expert_weights_scale"), 1.0F));
     config.gating = traits.gating;
     config.expert_biases = traits.expert_biases;
+    config.weighted_expert_inputs = traits.weighted_expert_inputs;
+    if (traits.weighted_expert_inputs) config.normalise_expert_weights = false;
     const std::string gating_key = key("expert_gating_func");
     if (file.find(gating_key) != nullptr) {
         TRY(const std::int64_t function, file.get_int(gating_key));
@@ -267,9 +309,10 @@ base::Status read_routing(const GgufFile& file, const DecoderTraits& traits, Mod
         return wrong_metadata(file, key("expert_group_count"),
                               fmt::format("{}, groups of experts are not supported", groups));
     }
-    const std::string fused = fmt::format("blk.{}.ffn_gate_up_exps.weight", config.n_dense_layers);
+    const std::int32_t first = config.first_layer_with_experts();
+    const std::string fused = fmt::format("blk.{}.ffn_gate_up_exps.weight", first);
     config.fused_experts = traits.dense_beside_experts && file.find_tensor(fused) != nullptr;
-    const std::string bias = fmt::format("blk.{}.exp_probs_b.bias", config.n_dense_layers);
+    const std::string bias = fmt::format("blk.{}.exp_probs_b.bias", first);
     config.selection_bias = config.gating == Gating::sigmoid && file.find_tensor(bias) != nullptr;
     return base::Ok{};
 }
@@ -281,11 +324,15 @@ base::Status read_dense_parts(const GgufFile& file, const DecoderTraits& traits,
     TRY(config.n_dense_layers,
         optional_int(file, key("leading_dense_block_count"), 0, config.n_layers - 1, 0));
     config.dense_beside_experts = traits.dense_beside_experts;
-    if (config.n_dense_layers > 0 || config.dense_beside_experts) {
+    if (traits.expert_period) {
+        TRY(config.expert_period,
+            optional_int(file, key("interleave_moe_layer_step"), 1, config.n_layers, 1));
+    }
+    if (config.n_dense_layers > 0 || config.expert_period > 1 || config.dense_beside_experts) {
         TRY(config.dense_ffn, read_width(file, key("feed_forward_length"), config.n_layers));
     }
-    TRY(const std::int32_t shared,
-        optional_int(file, key("expert_shared_count"), 0, limits::kMaxExperts, 0));
+    TRY(const std::int32_t shared, optional_int(file, key("expert_shared_count"), 0,
+                                                limits::kMaxExperts, traits.shared_expert ? 1 : 0));
     const std::string width_key = key("expert_shared_feed_forward_length");
     const std::int64_t width = std::int64_t{shared} * config.ffn;
     if (file.find(width_key) == nullptr && width > limits::kMaxFeedForward) {
@@ -354,7 +401,7 @@ void add_attention_tensors(const ModelConfig& config, std::int32_t layer, LayerT
     }
     if (config.output_bias) tensors["attn_output.bias"] = {config.hidden};
     if (config.attention_sinks) tensors["attn_sinks.weight"] = {config.n_heads};
-    if (config.qk_norm != QkNorm::none) {
+    if (config.has_qk_weights()) {
         const bool whole = config.qk_norm == QkNorm::projection;
         tensors["attn_q_norm.weight"] = {whole ? q : head_dim};
         tensors["attn_k_norm.weight"] = {whole ? kv : head_dim};

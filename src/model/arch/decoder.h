@@ -46,11 +46,21 @@ struct DecoderTraits {
     // Layers with the window have heads of other sizes (key_length_swa), and head_count_kv may be
     // an array.
     bool windowed_heads = false;
+    // The window is a chunk, of so many positions where the file says nothing; 0: it is none.
+    std::int32_t chunk_positions = 0;
+    // The same of ModelConfig::temperature_length, and the scale; 0: there is no temperature.
+    std::int32_t temperature_length = 0;
+    float temperature_scale = 0.0F;
     bool value_norm = false;            // of heads of values, without weights
     bool values_may_be_keys = false;    // layers without the window may lack attn_v
     bool layer_scales = false;          // layer_output_scale may be there
     float attention_scale = 0.0F;       // of scores; 0: the usual
     bool dense_beside_experts = false;  // in every layer with experts
+    bool weighted_expert_inputs = false;
+    bool shared_expert = false;  // as wide as the others, where the file says nothing
+    bool expert_period = false;  // interleave_moe_layer_step may be there
+    // Models of so many experts norm no queries and keys, unless kUnweightedQkNorm says so.
+    std::int32_t experts_without_qk_norm = 0;
     NormKind norm = NormKind::rms;
     bool parallel_blocks = false;
     Activation activation = Activation::silu;
@@ -80,6 +90,11 @@ base::Result<ModelConfig> read_decoder(const GgufFile& file, const DecoderTraits
 // Our own key, of folders whose config.json says "truncate": whether YaRN's ramp begins and ends at
 // whole dimensions. Without it: it does.
 inline constexpr char kYarnTruncate[] = "rope.scaling.yarn_truncate";
+
+// Our own keys: the positions of a chunk, where the file has more than 8,192 or fewer, and whether
+// queries and keys are normed without weights.
+inline constexpr char kAttentionChunkSize[] = "attention.chunk_size";
+inline constexpr char kUnweightedQkNorm[] = "attention.unweighted_qk_norm";
 
 // The whole key of a model's metadata, like "llama.rope.freq_base".
 std::string metadata_key(const DecoderTraits& traits, std::string_view rest);

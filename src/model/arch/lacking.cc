@@ -8,7 +8,6 @@ struct Lacking {
     std::string_view mechanisms;
 };
 constexpr Lacking kLacking[] = {
-    {"llama4", "chunked attention, a query temperature, experts whose input is scaled"},
     {"qwen3next", "recurrent layers (gated delta nets)"},
     {"qwen35", "recurrent layers (gated delta nets)"},
     {"qwen35moe", "recurrent layers (gated delta nets)"},

@@ -142,6 +142,15 @@ base::Status read_rope(const GgufFile& file, const DecoderTraits& traits, ModelC
     }
     TRY(config.rope_base, optional_positive(file, key("rope.freq_base"), config.rope_base));
     TRY_VOID(read_scaling(file, traits, config));
+    if (config.temperature_length > 0 && config.head_dim % 2 != 0) {
+        return wrong_metadata(file, key("attention.key_length"),
+                              fmt::format("{}, expected an even number", config.head_dim));
+    }
+    // Such norms come after rope and would take its magnitude back.
+    if (config.qk_norm == QkNorm::unweighted && !config.rope_factors.empty()) {
+        return wrong_metadata(file, key("rope.scaling.type"),
+                              fmt::format("yarn is not supported in {} models", traits.name));
+    }
     if (traits.plain_windowed_rope && config.sliding_window > 0) {
         const float base =
             traits.windowed_rope_base > 0 ? traits.windowed_rope_base : config.rope_base;

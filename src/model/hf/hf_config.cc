@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "model/arch/decoder.h"
+#include "model/hf/hf_families.h"
 #include "model/limits.h"
 #include "model/rope_scaling.h"
 
@@ -21,101 +22,6 @@ using spec::JsonPlace;
 
 constexpr const char* kPartialRotary = "partial_rotary_factor";
 constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
-
-// Which biases attention_bias means.
-enum class AttentionBias {
-    with_output,  // also one of the output projection, of which only always_all knows
-    qkv,
-    always_qkv,  // whatever the file says
-    always_all,  // and one of the output projection
-};
-
-struct Family {
-    std::string_view type;          // model_type
-    std::string_view architecture;  // ours
-    const char* experts_key = nullptr;
-    const char* width_key = "intermediate_size";  // of the feed-forward or an expert
-    AttentionBias bias = AttentionBias::with_output;
-    bool window_is_opt_in = false;  // use_sliding_window must be true
-    // The share of a head that is rotated where partial_rotary_factor does not say it; 0: all of
-    // it, always.
-    float partial_rotary = 0.0F;
-    bool adjacent = false;  // the weights are for a rope of adjacent elements
-    HfNormNames norms = {};
-    HfExperts experts = HfExperts::usual;
-    bool normalises = false;  // the experts' weights, where norm_topk_prob does not say it
-};
-constexpr HfNormNames kGlm4Norms{.attention_output = "post_self_attn_layernorm",
-                                 .feed_forward_output = "post_mlp_layernorm"};
-constexpr HfNormNames kGemmaNorms{.feed_forward = "pre_feedforward_layernorm"};
-constexpr Family kFamilies[] = {
-    {.type = "llama", .architecture = "llama"},
-    {.type = "mistral", .architecture = "llama"},
-    {.type = "mixtral",
-     .architecture = "llama",
-     .experts_key = "num_local_experts",
-     .experts = HfExperts::mixtral,
-     .normalises = true},
-    {.type = "qwen2",
-     .architecture = "qwen2",
-     .bias = AttentionBias::always_qkv,
-     .window_is_opt_in = true},
-    {.type = "qwen3", .architecture = "qwen3", .window_is_opt_in = true},
-    {.type = "qwen3_moe",
-     .architecture = "qwen3moe",
-     .experts_key = "num_experts",
-     .width_key = "moe_intermediate_size",
-     .window_is_opt_in = true},
-    {.type = "smollm3", .architecture = "smollm3", .window_is_opt_in = true},
-    {.type = "olmo2", .architecture = "olmo2"},
-    {.type = "olmo3", .architecture = "olmo2"},
-    {.type = "glm4",
-     .architecture = "glm4",
-     .bias = AttentionBias::qkv,
-     .partial_rotary = 0.5F,
-     .adjacent = true,
-     .norms = kGlm4Norms},
-    {.type = "glm4_moe",
-     .architecture = "glm4moe",
-     .experts_key = "n_routed_experts",
-     .width_key = "moe_intermediate_size",
-     .bias = AttentionBias::qkv,
-     .partial_rotary = 0.5F,
-     .normalises = true},
-    {.type = "gpt_oss",
-     .architecture = "gpt-oss",
-     .experts_key = "num_local_experts",
-     .bias = AttentionBias::always_all,
-     .experts = HfExperts::gpt_oss,
-     .normalises = true},
-    {.type = "phi3", .architecture = "phi3", .partial_rotary = 1.0F},
-    {.type = "granite", .architecture = "granite"},
-    {.type = "granitemoe",
-     .architecture = "granitemoe",
-     .experts_key = "num_local_experts",
-     .experts = HfExperts::granite,
-     .normalises = true},
-    {.type = "granitemoeshared",
-     .architecture = "granitemoe",
-     .experts_key = "num_local_experts",
-     .experts = HfExperts::granite,
-     .normalises = true},
-    {.type = "cohere", .architecture = "command-r", .adjacent = true},
-    {.type = "cohere2", .architecture = "cohere2", .adjacent = true},
-    {.type = "gemma2", .architecture = "gemma2", .norms = kGemmaNorms},
-    {.type = "gemma3_text", .architecture = "gemma3", .norms = kGemmaNorms},
-    {.type = "gemma4_text",
-     .architecture = "gemma4",
-     .norms = kGemmaNorms,
-     .experts = HfExperts::gemma4,
-     .normalises = true},
-    {.type = "minimax_m2",
-     .architecture = "minimax-m2",
-     .experts_key = "num_local_experts",
-     .partial_rotary = 0.5F,
-     .experts = HfExperts::mixtral,
-     .normalises = true},
-};
 
 bool present(const JsonPlace& root, const char* key) {
     return root.has(key) && !root.child(key).value().is_null();
@@ -153,7 +59,7 @@ base::Result<float> positive_or(const JsonPlace& root, const char* key, double o
 // Reads one config.json. The keys of the metadata begin with the architecture's name.
 class ConfigReader {
   public:
-    ConfigReader(const JsonPlace& root, const Family& family, GgufBuilder& metadata)
+    ConfigReader(const JsonPlace& root, const HfFamily& family, GgufBuilder& metadata)
         : root_(root), family_(family), metadata_(metadata) {}
 
     base::Result<HfConfig> read() {
@@ -164,6 +70,7 @@ class ConfigReader {
         config_.interleaves =
             config_.traits->rope_pairs == RopePairs::adjacent && !family_.adjacent;
         config_.experts = family_.experts;
+        config_.feed_forward = family_.feed_forward;
         TRY_VOID(refuse_what_we_lack());
         TRY_VOID(read_sizes());
         TRY_VOID(read_heads());
@@ -202,10 +109,10 @@ class ConfigReader {
         if (family_.partial_rotary == 0 && part != 1.0F)
             return rotary.child(kPartialRotary).error("1");
         TRY(const bool bias, flag_or(root_, "attention_bias", false));
-        if (bias && family_.bias == AttentionBias::with_output)
+        if (bias && family_.bias == HfAttentionBias::with_output)
             return root_.child("attention_bias").error("false");
-        const bool always =
-            family_.bias == AttentionBias::always_qkv || family_.bias == AttentionBias::always_all;
+        const bool always = family_.bias == HfAttentionBias::always_qkv ||
+                            family_.bias == HfAttentionBias::always_all;
         config_.qkv_bias = bias || always;
         if (config_.traits->activation == Activation::clamped_silu) {
             TRY(const float limit, positive_or(root_, "swiglu_limit", 7));
@@ -252,6 +159,11 @@ class ConfigReader {
     base::Status read_qk_norm() {
         const DecoderTraits& traits = *config_.traits;
         const bool has = traits.qk_norm != QkNorm::none;
+        if (traits.qk_norm == QkNorm::unweighted) {
+            TRY(const bool normed, flag_or(root_, "use_qk_norm", true));
+            set(kUnweightedQkNorm, normed);
+            return base::Ok{};
+        }
         const bool open = traits.qk_norm_optional;
         TRY(config_.qk_norm, flag_or(root_, "use_qk_norm", has && !open));
         if (!open && config_.qk_norm != has)
@@ -272,8 +184,8 @@ class ConfigReader {
         const bool often_tied = config_.traits->tied_by_default;
         TRY(config_.tied_embeddings, flag_or(root_, "tie_word_embeddings", often_tied));
         const bool centred = config_.traits->norm == NormKind::layer;
-        TRY(const float epsilon,
-            positive_or(root_, centred ? "layer_norm_eps" : "rms_norm_eps", centred ? 1e-5 : 1e-6));
+        TRY(const float epsilon, positive_or(root_, centred ? "layer_norm_eps" : "rms_norm_eps",
+                                             centred ? 1e-5 : family_.norm_epsilon));
         set_count("block_count", config_.n_layers);
         set_count("embedding_length", config_.hidden);
         TRY_VOID(read_dense_parts());
@@ -291,6 +203,7 @@ class ConfigReader {
             TRY(config_.dense_ffn, count(root_, "intermediate_size", limits::kMaxFeedForward));
             set_count("leading_dense_block_count", config_.n_dense_layers);
         }
+        if (config_.traits->expert_period) TRY_VOID(read_expert_period());
         TRY(const std::int32_t shared, whole_or_zero("n_shared_experts", limits::kMaxExperts));
         TRY(config_.shared_ffn, whole_or_zero("shared_intermediate_size", limits::kMaxFeedForward));
         if (shared > 0) {
@@ -301,11 +214,33 @@ class ConfigReader {
             }
             config_.shared_ffn = static_cast<std::int32_t>(width);
         }
+        if (config_.traits->shared_expert) config_.shared_ffn = config_.ffn;
         if (config_.shared_ffn > 0)
             set_count("expert_shared_feed_forward_length", config_.shared_ffn);
         TRY(config_.n_skipped_layers,
             whole_or_zero("num_nextn_predict_layers", limits::kMaxLayers));
         return base::Ok{};
+    }
+
+    // Which layers have experts: every one, or every second and so on. The others have another
+    // width.
+    base::Status read_expert_period() {
+        TRY(config_.expert_period,
+            count_or(root_, "interleave_moe_layer_step", config_.n_layers, 1));
+        set_count("interleave_moe_layer_step", config_.expert_period);
+        TRY(config_.dense_ffn, count(root_, "intermediate_size_mlp", limits::kMaxFeedForward));
+        if (!present(root_, "moe_layers")) return base::Ok{};
+        const JsonPlace layers = root_.child("moe_layers");
+        TRY(const std::size_t n, layers.array_size());
+        for (std::size_t i = 0; i < n; ++i) {
+            TRY(const std::int64_t layer, layers.element(i).integer());
+            if (layer + 1 == static_cast<std::int64_t>(i + 1) * config_.expert_period) continue;
+            return layers.element(i).error("the layers that interleave_moe_layer_step says");
+        }
+        if (n == static_cast<std::size_t>(config_.n_layers / config_.expert_period))
+            return base::Ok{};
+        return layers.error(fmt::format("{} layers, as interleave_moe_layer_step says",
+                                        config_.n_layers / config_.expert_period));
     }
 
     base::Result<std::int32_t> whole_or_zero(const char* key, std::int64_t high) {
@@ -322,7 +257,8 @@ class ConfigReader {
         if (scoring != "sigmoid") return root_.child("scoring_func").error("\"sigmoid\"");
         TRY(const std::int32_t groups, count_or(root_, "n_group", kMaxCount, 1));
         if (groups != 1) return root_.child("n_group").error("1");
-        TRY(config_.selection_bias, flag_or(root_, "use_routing_bias", true));
+        TRY(config_.selection_bias,
+            flag_or(root_, "use_routing_bias", !config_.traits->weighted_expert_inputs));
         TRY(const float scale, positive_or(root_, "routed_scaling_factor", 1));
         set_count("expert_gating_func", 2);
         set("expert_weights_scale", scale);
@@ -436,15 +372,8 @@ class ConfigReader {
     base::Status read_rope_layers() {
         if (config_.traits->no_rope_period == 0 || !present(root_, "no_rope_layers"))
             return base::Ok{};
-        const JsonPlace layers = root_.child("no_rope_layers");
-        TRY(const std::size_t n, layers.array_size());
-        if (n != static_cast<std::size_t>(config_.n_layers))
-            return layers.error(fmt::format("{} numbers, one a layer", config_.n_layers));
         std::vector<bool> rotates;
-        for (std::size_t i = 0; i < n; ++i) {
-            TRY(const std::int64_t one, layers.element(i).integer());
-            rotates.push_back(one != 0);
-        }
+        TRY_VOID(read_rotating_layers("no_rope_layers", rotates));
         set("rope.layer_pattern", rotates);
         return base::Ok{};
     }
@@ -486,7 +415,7 @@ class ConfigReader {
         const bool apart = together && all.has("full_attention");
         const JsonPlace where = apart ? all.child("full_attention") : all;
         TRY_VOID(where.expect_object());
-        TRY(base_, positive_or(where, "rope_theta", 10000));
+        TRY(base_, positive_or(where, "rope_theta", family_.rope_base));
         set("rope.freq_base", base_);
         TRY_VOID(read_windowed_rope(apart ? all : root_, apart));
         if (together) return read_scaling(where);
@@ -538,8 +467,8 @@ class ConfigReader {
         llama3.trained_context = trained;
         TRY(llama3.low_frequency_factor, positive_or(scaling, "low_freq_factor", 1));
         TRY(llama3.high_frequency_factor, positive_or(scaling, "high_freq_factor", 4));
-        if (llama3.high_frequency_factor <= llama3.low_frequency_factor) {
-            return scaling.complaint("high_freq_factor: expected more than low_freq_factor");
+        if (llama3.high_frequency_factor < llama3.low_frequency_factor) {
+            return scaling.complaint("high_freq_factor: expected at least low_freq_factor");
         }
         config_.rope_factors[kRopeFactors] = llama3_rope_factors(llama3);
         return base::Ok{};
@@ -609,7 +538,76 @@ class ConfigReader {
         return base::Ok{};
     }
 
+    // Chunks in the layers that rotate, and a temperature in the others.
+    base::Status read_chunks() {
+        const DecoderTraits& traits = *config_.traits;
+        TRY(const std::int32_t positions,
+            count_or(root_, "attention_chunk_size", kMaxCount,
+                     root_.has("attention_chunk_size") ? 0 : traits.chunk_positions));
+        if (positions == 0) return root_.child("attention_chunk_size").error("a number above zero");
+        set_count(kAttentionChunkSize, positions);
+        std::vector<bool> chunked;
+        TRY(const std::int32_t interval,
+            count_or(root_, "no_rope_layer_interval", limits::kMaxLayers, 4));
+        for (std::int32_t l = 0; l < config_.n_layers; ++l)
+            chunked.push_back((l + 1) % interval != 0);
+        TRY_VOID(read_rotating_layers("no_rope_layers", chunked));
+        TRY_VOID(check_chunked_layers(chunked));
+        set("attention.sliding_window_pattern", chunked);
+        config_.windowed = std::move(chunked);
+        return read_temperature();
+    }
+
+    // Of each layer whether it rotates queries and keys; nothing changes where the list is empty.
+    base::Status read_rotating_layers(const char* key, std::vector<bool>& rotates) {
+        if (!present(root_, key)) return base::Ok{};
+        const JsonPlace layers = root_.child(key);
+        TRY(const std::size_t n, layers.array_size());
+        if (n == 0 && config_.traits->chunk_positions > 0) return base::Ok{};
+        if (n != static_cast<std::size_t>(config_.n_layers))
+            return layers.error(fmt::format("{} numbers, one a layer", config_.n_layers));
+        rotates.clear();
+        for (std::size_t i = 0; i < n; ++i) {
+            TRY(const std::int64_t one, layers.element(i).integer());
+            rotates.push_back(one != 0);
+        }
+        return base::Ok{};
+    }
+
+    base::Status check_chunked_layers(const std::vector<bool>& chunked) {
+        if (!present(root_, "layer_types")) return base::Ok{};
+        const JsonPlace types = root_.child("layer_types");
+        TRY(const std::size_t n, types.array_size());
+        if (n != chunked.size())
+            return types.error(fmt::format("{} names, one a layer", config_.n_layers));
+        for (std::size_t i = 0; i < n; ++i) {
+            const char* expected = chunked[i] ? "chunked_attention" : "full_attention";
+            TRY(const std::string type, types.element(i).text());
+            if (type != expected) {
+                return types.element(i).error(
+                    fmt::format("\"{}\", as no_rope_layers says", expected));
+            }
+        }
+        return base::Ok{};
+    }
+
+    // Some files say a number where others say true.
+    base::Status read_temperature() {
+        const char* tuning = "attn_temperature_tuning";
+        if (present(root_, tuning)) {
+            const nlohmann::json& value = root_.child(tuning).value();
+            if (value == false || value == 0) return root_.child(tuning).error("true");
+        }
+        TRY(const std::int32_t length,
+            count_or(root_, "floor_scale", kMaxCount, config_.traits->temperature_length));
+        TRY(const float scale, positive_or(root_, "attn_scale", 0.1));
+        set_count("attention.temperature_length", length);
+        set("attention.temperature_scale", scale);
+        return base::Ok{};
+    }
+
     base::Status read_window() {
+        if (config_.traits->chunk_positions > 0) return read_chunks();
         TRY(const bool used, flag_or(root_, "use_sliding_window", !family_.window_is_opt_in));
         if (!used || !present(root_, "sliding_window")) return base::Ok{};
         TRY(const std::int32_t window, count(root_, "sliding_window", kMaxCount));
@@ -650,7 +648,7 @@ class ConfigReader {
     }
 
     JsonPlace root_;
-    const Family& family_;
+    const HfFamily& family_;
     GgufBuilder& metadata_;
     HfConfig config_;
     bool has_experts_ = false;  // beside the feed-forward of every layer
@@ -686,22 +684,26 @@ base::Result<HfConfig> read_hf_config(const std::string& text, const std::string
     TRY(JsonPlace place, root.member("model_type"));
     TRY(std::string type, place.text());
     // A model that sees images, too: its text model is read.
-    const bool has_others = type == "gemma4";
+    const bool has_others = type == "gemma4" || type == "llama4";
     if (has_others) {
         TRY(root, root.member("text_config"));
         TRY_VOID(root.expect_object());
         TRY(place, root.member("model_type"));
         TRY(type, place.text());
     }
-    for (const Family& family : kFamilies) {
+    for (const HfFamily& family : hf_families()) {
         if (family.type != type) continue;
         metadata.set("general.architecture", std::string(family.architecture));
         TRY(HfConfig config, ConfigReader(root, family, metadata).read());
-        if (has_others) config.prefix = "model.language_model.";
+        if (has_others && type == "gemma4_text") config.prefix = "model.language_model.";
+        if (has_others && type == "llama4_text") {
+            config.prefix = "language_model.model.";
+            config.head = "language_model.lm_head.weight";
+        }
         return config;
     }
     std::vector<std::string_view> known;
-    for (const Family& family : kFamilies) known.push_back(family.type);
+    for (const HfFamily& family : hf_families()) known.push_back(family.type);
     return place.error(fmt::format("one of {}", fmt::join(known, ", ")));
 }
 

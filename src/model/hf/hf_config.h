@@ -31,6 +31,7 @@ enum class HfExperts {
     // mlp.experts.gate_up_proj_blocks and _scales: MXFP4, the rows of gate and up in turns
     gpt_oss,
     gemma4,  // experts.gate_up_proj: of all experts, the rows of gate and then of up
+    llama4,  // feed_forward.experts.gate_up_proj: the same, with rows and columns exchanged
 };
 
 // What a Hugging Face config.json says, in the terms of our architectures.
@@ -49,9 +50,10 @@ struct HfConfig {
     std::int32_t vocab = 0;
     std::int32_t n_experts = 0;
     std::int32_t n_dense_layers = 0;  // the first ones of a model with experts
-    std::int32_t dense_ffn = 0;   // the width of their feed-forward, and of those beside experts
-    std::int32_t shared_ffn = 0;  // of the expert that every row visits; 0: there is none
-    bool selection_bias = false;  // e_score_correction_bias
+    std::int32_t dense_ffn = 0;      // the width of their feed-forward, and of those beside experts
+    std::int32_t shared_ffn = 0;     // of the expert that every row visits; 0: there is none
+    std::int32_t expert_period = 1;  // see ModelConfig
+    bool selection_bias = false;     // e_score_correction_bias
     std::int32_t n_skipped_layers = 0;  // behind the last, which predict more tokens at once
     // Where layers with the window have heads of their own: these, and which layers they are; then
     // n_kv_heads and head_dim are the others'.
@@ -61,6 +63,8 @@ struct HfConfig {
     bool keys_are_values = false;  // of layers without the window
     // Before "layers.7." and such in the names of tensors.
     std::string prefix = "model.";
+    std::string feed_forward = "mlp.";  // after "layers.7."
+    std::string head = "lm_head.weight";
     bool qk_norm = false;
     bool qkv_bias = false;
     bool tied_embeddings = false;

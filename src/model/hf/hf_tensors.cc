@@ -52,11 +52,12 @@ class List {
         }
         if (config_.n_experts > 0 && traits_.dense_beside_experts) {
             gemma4_experts(ours, theirs);
-            feed_forward(ours, theirs + "mlp.");
-        } else if (config_.n_experts > 0 && index >= config_.n_dense_layers) {
+            feed_forward(ours, theirs + config_.feed_forward);
+        } else if (config_.n_experts > 0 && index >= config_.n_dense_layers &&
+                   (index + 1) % config_.expert_period == 0) {
             experts(ours, theirs);
         } else {
-            feed_forward(ours, theirs + "mlp.");
+            feed_forward(ours, theirs + config_.feed_forward);
         }
         norm(traits_.output_norms, "post_ffw_norm", config_.norms.feed_forward_output);
     }
@@ -112,6 +113,8 @@ class List {
 
     void experts(const std::string& ours, const std::string& layer) {
         if (config_.experts == HfExperts::gpt_oss) return gpt_oss_experts(ours, layer + "mlp.");
+        if (config_.experts == HfExperts::llama4)
+            return llama4_experts(ours, layer + config_.feed_forward);
         const bool usual = config_.experts == HfExperts::usual;
         const bool granite = config_.experts == HfExperts::granite;
         const std::string theirs = layer + (usual ? "mlp." : "block_sparse_moe.");
@@ -159,6 +162,30 @@ class List {
                             .shape = {config_.ffn, config_.hidden, config_.n_experts},
                             .sources = {theirs + "experts.down_proj"},
                             .source_shape = {config_.n_experts, config_.hidden, config_.ffn}});
+    }
+
+    void llama4_experts(const std::string& ours, const std::string& theirs) {
+        const std::int64_t ffn = config_.ffn;
+        const std::int64_t hidden = config_.hidden;
+        matrix(ours + "ffn_gate_inp.weight", theirs + "router.weight", config_.n_experts, hidden)
+            .keep_float = true;
+        const std::string both = theirs + "experts.gate_up_proj";
+        transposed(ours + "ffn_gate_exps.weight", both, ffn, hidden, 0, 2 * ffn);
+        transposed(ours + "ffn_up_exps.weight", both, ffn, hidden, ffn, 2 * ffn);
+        transposed(ours + "ffn_down_exps.weight", theirs + "experts.down_proj", hidden, ffn, 0,
+                   hidden);
+        dense_expert(ours, theirs + "shared_expert.");
+    }
+
+    // Columns of every expert's matrix from `first` on, of `all` that the source has.
+    void transposed(const std::string& name, const std::string& source, std::int64_t rows,
+                    std::int64_t cols, std::int64_t first, std::int64_t all) {
+        tensors_.push_back({.name = name,
+                            .shape = {cols, rows, config_.n_experts},
+                            .sources = {source},
+                            .source_shape = {config_.n_experts, cols, all},
+                            .first_row = first,
+                            .transposed = true});
     }
 
     void gpt_oss_experts(const std::string& ours, const std::string& theirs) {
@@ -211,7 +238,13 @@ class List {
                    hidden, ffn);
             return;
         }
-        const std::string theirs = layer + "mlp.shared_experts.";
+        dense_expert(ours, layer + "mlp.shared_experts.");
+    }
+
+    // The expert that every row visits, in tensors as those of a feed-forward.
+    void dense_expert(const std::string& ours, const std::string& theirs) {
+        const std::int64_t ffn = config_.shared_ffn;
+        const std::int64_t hidden = config_.hidden;
         matrix(ours + "ffn_gate_shexp.weight", theirs + "gate_proj.weight", ffn, hidden);
         matrix(ours + "ffn_up_shexp.weight", theirs + "up_proj.weight", ffn, hidden);
         matrix(ours + "ffn_down_shexp.weight", theirs + "down_proj.weight", hidden, ffn);
@@ -266,7 +299,7 @@ std::vector<HfTensor> hf_tensors(const HfConfig& config) {
     for (std::int32_t layer = 0; layer < config.n_layers; ++layer) list.layer(layer);
     list.vector("output_norm.weight", config.prefix + "norm.weight", config.hidden);
     if (!config.tied_embeddings) {
-        list.matrix("output.weight", "lm_head.weight", config.vocab, config.hidden);
+        list.matrix("output.weight", config.head, config.vocab, config.hidden);
     }
     return list.take();
 }
@@ -278,9 +311,10 @@ bool is_spare_hf_tensor(const HfConfig& config, std::string_view name) {
     const bool of_others =
         config.prefix != "model." && !name.starts_with(config.prefix) &&
         (name.starts_with("model.vision_tower.") || name.starts_with("model.embed_vision.") ||
-         name.starts_with("model.audio_tower.") || name.starts_with("model.embed_audio."));
+         name.starts_with("model.audio_tower.") || name.starts_with("model.embed_audio.") ||
+         name.starts_with("vision_model.") || name.starts_with("multi_modal_projector."));
     return of_others || name.ends_with(".rotary_emb.inv_freq") ||
-           (config.tied_embeddings && name == "lm_head.weight");
+           (config.tied_embeddings && name == config.head);
 }
 
 }  // namespace helix::model

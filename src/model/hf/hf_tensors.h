@@ -26,6 +26,8 @@ struct HfTensor {
     // Not empty: this tensor has the scales of the source's blocks of MXFP4, 16 bytes each with two
     // elements beside each other in a byte. Then source_shape is [matrices, rows, blocks, 16].
     std::string scales = {};
+    // Every matrix of the source has our rows as its columns; first_row counts these.
+    bool transposed = false;
     bool keep_float = false;  // f32 whatever the file has: vectors and routers
     bool add_one = false;     // to every element, which keep_float makes f32
 };

@@ -6,7 +6,7 @@ layout(local_size_x = 128) in;
 layout(push_constant, scalar) uniform Push {
     Floats x, y, weights;
     Words visit_of;
-    uint rows, width, n_used, replace;
+    uint rows, width, n_used, replace, weighted;
 };
 
 void main() {
@@ -16,7 +16,9 @@ void main() {
             if (replace == 0u) sum = y.v[row * width + i];
             for (uint n = 0u; n < n_used; ++n) {
                 uint at = row * n_used + n;
-                sum = sum + weights.v[at] * x.v[visit_of.v[at] * width + i];
+                const float weight = weighted != 0u ? weights.v[at] : 1.0;
+                precise const float product = weight * x.v[visit_of.v[at] * width + i];
+                sum = sum + product;
             }
             y.v[row * width + i] = sum;
         }

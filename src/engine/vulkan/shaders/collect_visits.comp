@@ -5,8 +5,8 @@
 // Sorts the visits by expert, then by row. One workgroup; an invocation collects the visits of every 256th expert.
 layout(local_size_x = 256) in;
 layout(push_constant, scalar) uniform Push {
-    Words chosen, visit_of, visit_row, visit_expert, first_visit;
-    uint visits, n_experts, n_used;
+    Words chosen, visit_of, visit_expert, first_visit;
+    uint visits, n_experts;
 };
 
 void main() {
@@ -29,7 +29,6 @@ void main() {
         for (uint i = 0u; i < visits; ++i) {
             if (chosen.v[i] != e) continue;
             visit_of.v[i] = visit;
-            visit_row.v[visit] = i / n_used;
             visit_expert.v[visit] = e;
             ++visit;
         }

@@ -4,13 +4,23 @@
 
 layout(local_size_x = 128) in;
 layout(push_constant, scalar) uniform Push {
-    Words x, y, visit_row;
-    uint visits, width;
+    Words x, y;
+    Floats weights;
+    Words visit_of;
+    uint visits, width, n_used, weighted;
 };
 
 void main() {
-    for (uint visit = gl_WorkGroupID.x; visit < visits; visit += gl_NumWorkGroups.x) {
-        uint source = visit_row.v[visit] * width;
-        for (uint i = gl_LocalInvocationIndex; i < width; i += 128u) y.v[visit * width + i] = x.v[source + i];
+    for (uint at = gl_WorkGroupID.x; at < visits; at += gl_NumWorkGroups.x) {
+        const uint source = at / n_used * width;
+        const uint to = visit_of.v[at] * width;
+        for (uint i = gl_LocalInvocationIndex; i < width; i += 128u) {
+            uint bits = x.v[source + i];
+            if (weighted != 0u) {
+                precise const float product = weights.v[at] * uintBitsToFloat(bits);
+                bits = floatBitsToUint(product);
+            }
+            y.v[to + i] = bits;
+        }
     }
 }

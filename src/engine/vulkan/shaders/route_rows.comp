@@ -77,13 +77,15 @@ void route_by_softmax(uint first, uint at) {
     }
 }
 
+// Without a bias by the scores themselves, of which different ones may have the same sigmoid.
 void route_by_sigmoid(uint first, uint at) {
+    if (has_bias == 0u) choose(first, at);
     for (uint e = 0u; e < n_experts; ++e) {
         precise float minus = 0.0 - scores.v[first + e];
         precise float below = 1.0 + exp_of(minus);
         scores.v[first + e] = div(1.0, below);
     }
-    choose(first, at);
+    if (has_bias != 0u) choose(first, at);
     precise float sum = 1e-20;
     for (uint n = 0u; n < n_used; ++n) sum = sum + scores.v[first + chosen.v[at + n]];
     for (uint n = 0u; n < n_used; ++n) {

@@ -1,0 +1,92 @@
+#include "model/hf/hf_families.h"
+
+namespace helix::model {
+namespace {
+
+constexpr HfNormNames kGlm4Norms{.attention_output = "post_self_attn_layernorm",
+                                 .feed_forward_output = "post_mlp_layernorm"};
+constexpr HfNormNames kGemmaNorms{.feed_forward = "pre_feedforward_layernorm"};
+constexpr HfFamily kFamilies[] = {
+    {.type = "llama", .architecture = "llama"},
+    {.type = "mistral", .architecture = "llama"},
+    {.type = "mixtral",
+     .architecture = "llama",
+     .experts_key = "num_local_experts",
+     .experts = HfExperts::mixtral,
+     .normalises = true},
+    {.type = "qwen2",
+     .architecture = "qwen2",
+     .bias = HfAttentionBias::always_qkv,
+     .window_is_opt_in = true},
+    {.type = "qwen3", .architecture = "qwen3", .window_is_opt_in = true},
+    {.type = "qwen3_moe",
+     .architecture = "qwen3moe",
+     .experts_key = "num_experts",
+     .width_key = "moe_intermediate_size",
+     .window_is_opt_in = true},
+    {.type = "smollm3", .architecture = "smollm3", .window_is_opt_in = true},
+    {.type = "olmo2", .architecture = "olmo2"},
+    {.type = "olmo3", .architecture = "olmo2"},
+    {.type = "glm4",
+     .architecture = "glm4",
+     .bias = HfAttentionBias::qkv,
+     .partial_rotary = 0.5F,
+     .adjacent = true,
+     .norms = kGlm4Norms},
+    {.type = "glm4_moe",
+     .architecture = "glm4moe",
+     .experts_key = "n_routed_experts",
+     .width_key = "moe_intermediate_size",
+     .bias = HfAttentionBias::qkv,
+     .partial_rotary = 0.5F,
+     .normalises = true},
+    {.type = "gpt_oss",
+     .architecture = "gpt-oss",
+     .experts_key = "num_local_experts",
+     .bias = HfAttentionBias::always_all,
+     .experts = HfExperts::gpt_oss,
+     .normalises = true},
+    {.type = "phi3", .architecture = "phi3", .partial_rotary = 1.0F},
+    {.type = "granite", .architecture = "granite"},
+    {.type = "granitemoe",
+     .architecture = "granitemoe",
+     .experts_key = "num_local_experts",
+     .experts = HfExperts::granite,
+     .normalises = true},
+    {.type = "granitemoeshared",
+     .architecture = "granitemoe",
+     .experts_key = "num_local_experts",
+     .experts = HfExperts::granite,
+     .normalises = true},
+    {.type = "cohere", .architecture = "command-r", .adjacent = true},
+    {.type = "cohere2", .architecture = "cohere2", .adjacent = true},
+    {.type = "gemma2", .architecture = "gemma2", .norms = kGemmaNorms},
+    {.type = "gemma3_text", .architecture = "gemma3", .norms = kGemmaNorms},
+    {.type = "gemma4_text",
+     .architecture = "gemma4",
+     .norms = kGemmaNorms,
+     .experts = HfExperts::gemma4,
+     .normalises = true},
+    {.type = "llama4_text",
+     .architecture = "llama4",
+     .experts_key = "num_local_experts",
+     .adjacent = true,
+     .experts = HfExperts::llama4,
+     .feed_forward = "feed_forward.",
+     .rope_base = 500000,
+     .norm_epsilon = 1e-5},
+    {.type = "minimax_m2",
+     .architecture = "minimax-m2",
+     .experts_key = "num_local_experts",
+     .partial_rotary = 0.5F,
+     .experts = HfExperts::mixtral,
+     .normalises = true},
+};
+
+}  // namespace
+
+std::span<const HfFamily> hf_families() {
+    return kFamilies;
+}
+
+}  // namespace helix::model
