@@ -144,7 +144,7 @@ std::string experts_text(const ModelConfig& config) {
     if (config.dense_beside_experts)
         text += fmt::format("; beside them one feed-forward of width {}", config.dense_ffn);
     if (config.expert_period > 1)
-        text += fmt::format("; in every {}. layer, the others' feed-forward is {} wide",
+        text += fmt::format("; in one of {} layers, the others' feed-forward is {} wide",
                             config.expert_period, config.dense_ffn);
     if (config.n_dense_layers > 0) {
         const std::string first =

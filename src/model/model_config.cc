@@ -20,9 +20,9 @@ namespace helix::model {
 namespace {
 
 constexpr const DecoderTraits* kArchitectures[] = {
-    &kLlama,  &kQwen2,   &kQwen3,      &kQwen3Moe, &kSmolLm3, &kOlmo2,  &kGlm4,
-    &kPhi3,   &kGranite, &kGraniteMoe, &kCommandR, &kCohere2, &kGemma2, &kGemma3,
-    &kGemma4, &kGlm4Moe, &kMiniMaxM2,  &kGptOss,   &kLlama4};
+    &kLlama,  &kQwen2,   &kQwen3,      &kQwen3Moe, &kSmolLm3, &kOlmo2,   &kGlm4,
+    &kPhi3,   &kGranite, &kGraniteMoe, &kCommandR, &kCohere2, &kGemma2,  &kGemma3,
+    &kGemma4, &kGlm4Moe, &kMiniMaxM2,  &kGptOss,   &kLlama4,  &kNemotron};
 
 base::Result<ModelConfig> read_hyperparameters(const GgufFile& file) {
     TRY(std::string name, file.get_string("general.architecture"));
@@ -79,7 +79,7 @@ std::vector<LayerSize> layer_sizes(const GgufFile& file, const ModelConfig& conf
         if (tensor.shape.size() == 3 && config.n_experts > 0) {
             size.expert_bytes += bytes;
             size.elements_used += elements / config.n_experts * config.n_experts_used;
-        } else if (tensor.shape.size() == 2 && !tensor.name.ends_with(".bias")) {
+        } else if (!is_vector(tensor.name, tensor.shape.size())) {
             size.elements_used += elements;
         }
     }
@@ -105,6 +105,10 @@ std::string model_name(const GgufFile& file) {
     return std::filesystem::path(file.label()).stem().string();
 }
 
+bool is_vector(std::string_view name, std::size_t dimensions) {
+    return dimensions < 2 || name.ends_with(".bias") || name.ends_with("_norm.weight");
+}
+
 std::int32_t layer_of_tensor(std::string_view name) {
     if (!name.starts_with("blk.")) return -1;
     std::int32_t layer = 0;
@@ -126,8 +130,7 @@ base::Result<const TensorInfo*> expect_tensor(const GgufFile& file, std::string_
         return wrong(fmt::format("shape [{}], expected [{}]", fmt::join(tensor->shape, ", "),
                                  fmt::join(shape, ", ")));
     }
-    const bool floats = shape.size() == 1 || name.ends_with(".bias");
-    if (floats && tensor->type != TensorType::f32) {
+    if (is_vector(name, shape.size()) && tensor->type != TensorType::f32) {
         return wrong(fmt::format("type {}, expected f32", tensor_type_info(tensor->type)->name));
     }
     return tensor;
@@ -206,7 +209,8 @@ base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file) {
     model.n_experts_used = config.n_experts_used;
     model.embedding_bytes = bytes_of(file, "token_embd.weight");
     model.head_bytes =
-        bytes_of(file, "output_norm.weight") + bytes_of(file, kClassifierHead) +
+        bytes_of(file, "output_norm.weight") + bytes_of(file, "output_norm.bias") +
+        bytes_of(file, kClassifierHead) +
         (config.tied_embeddings ? model.embedding_bytes : bytes_of(file, "output.weight"));
     model.activation_bytes_per_token = spec::activation_bytes_per_token(config.hidden);
     model.kv_bytes_per_token_layer =

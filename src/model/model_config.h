@@ -35,6 +35,7 @@ enum class Activation {
     gelu,  // as approximated by tanh
     // SiLU of 1.702 times what is at most 7, and the other factor is within [-7, 7], and one more.
     clamped_silu,
+    squared_relu,  // there is no gate: it is the square of what is above zero
 };
 
 // What of an expert's score counts for its weight.
@@ -101,6 +102,7 @@ struct ModelConfig {
     // rope_scale, rope_factors and rope_magnitude are those of the others.
     float windowed_rope_base = 0.0F;
     NormKind norm = NormKind::rms;  // of layers, and before the head
+    bool norm_bias = false;         // added behind these norms
     // Attention and feed-forward read the same, what attn_norm makes of the residuals.
     bool parallel_blocks = false;
     Activation activation = Activation::silu;
@@ -207,6 +209,7 @@ struct ModelConfig {
     }
     // Whether tensors have the weights of norms of queries and keys.
     bool has_qk_weights() const { return qk_norm != QkNorm::none && qk_norm != QkNorm::unweighted; }
+    bool has_gate() const { return activation != Activation::squared_relu; }
     bool has_temperature(std::int32_t layer) const {
         return temperature_length > 0 && !rotates(layer);
     }
@@ -228,6 +231,8 @@ base::Result<ModelConfig> read_model_config(WeightSource& source);
 base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file);
 // The model's name: general.name, else the file's name without its ending.
 std::string model_name(const GgufFile& file);
+// Whether it is the weights of a norm, a bias or the like, which are floats in any file.
+bool is_vector(std::string_view name, std::size_t dimensions);
 // The layer of a tensor: 7 for "blk.7.ffn_up.weight", -1 for a tensor outside the layers.
 std::int32_t layer_of_tensor(std::string_view name);
 

@@ -134,6 +134,7 @@ class SynthTensors {
             add_feed_forward();
         }
         tensors_.push_back({"output_norm.weight", {hidden_}, 1, 0.1F});
+        if (traits_.norm_bias) tensors_.push_back({"output_norm.bias", {hidden_}, 0, 0.1F});
         if (!shape_.tied_embeddings) {
             tensors_.push_back({"output.weight", {hidden_, shape_.vocab}, 0, keeping(hidden_)});
         }
@@ -159,6 +160,7 @@ class SynthTensors {
         const std::int64_t kv = head * (own_heads ? shape_.windowed_kv_heads : shape_.n_kv_heads);
         const bool has_values = !shape_.keys_are_values || shape_.is_windowed(layer_);
         if (traits_.input_norms) add("attn_norm.weight", {hidden_}, 1, 0.1F);
+        if (traits_.norm_bias) add("attn_norm.bias", {hidden_}, 0, 0.1F);
         if (traits_.fused_qkv) {
             add("attn_qkv.weight", {hidden_, q + 2 * kv}, 0, keeping(hidden_));
         } else {
@@ -175,8 +177,11 @@ class SynthTensors {
         if (traits_.attention_sinks) add("attn_sinks.weight", {shape_.n_heads}, 0.5F, 1.0F);
         if (has_qk_norm(shape_)) {
             const bool whole = traits_.qk_norm == QkNorm::projection;
-            add("attn_q_norm.weight", {whole ? q : head}, 1, 0.1F);
-            add("attn_k_norm.weight", {whole ? kv : head}, 1, 0.1F);
+            const bool each = traits_.qk_norm == QkNorm::centred;
+            std::vector<std::int64_t> of_q{whole ? q : head}, of_k{whole ? kv : head};
+            if (each) of_q.push_back(shape_.n_heads), of_k.push_back(shape_.n_kv_heads);
+            add("attn_q_norm.weight", std::move(of_q), 1, 0.1F);
+            add("attn_k_norm.weight", std::move(of_k), 1, 0.1F);
         }
         add("attn_output.weight", {q, hidden_}, 0, keeping(q) * added_);
         add_output_norm("post_attention_norm.weight");
@@ -218,9 +223,12 @@ class SynthTensors {
         const std::int64_t ffn = shape_.n_experts > 0 ? shape_.dense_ffn : shape_.ffn;
         if (traits_.input_norms && !traits_.parallel_blocks)
             add(std::string(traits_.feed_forward_norm).c_str(), {hidden_}, 1, 0.1F);
+        if (traits_.norm_bias) add("ffn_norm.bias", {hidden_}, 0, 0.1F);
         if (has_experts) add_experts();
         if (has_experts && !traits_.dense_beside_experts) return;
-        if (!traits_.fused_gate_up) add("ffn_gate.weight", {hidden_, ffn}, 0, keeping(hidden_));
+        const bool has_gate = traits_.activation != Activation::squared_relu;
+        if (!traits_.fused_gate_up && has_gate)
+            add("ffn_gate.weight", {hidden_, ffn}, 0, keeping(hidden_));
         add("ffn_up.weight", {hidden_, traits_.fused_gate_up ? 2 * ffn : ffn}, 0, keeping(hidden_));
         add("ffn_down.weight", {ffn, hidden_}, 0, keeping(ffn) * added_);
         add_output_norm("post_ffw_norm.weight");
@@ -255,8 +263,8 @@ std::vector<SynthTensor> with_factors(TensorType quant, std::vector<SynthTensor>
     std::vector<SynthTensor> all;
     for (SynthTensor& tensor : tensors) {
         const std::string factor = factor_tensor(quant, tensor.name);
-        const bool has_factor = !factor.empty() && tensor.shape.size() > 1 && !is_router(tensor) &&
-                                tensor.name != "token_embd.weight";
+        const bool has_factor = !factor.empty() && !is_vector(tensor.name, tensor.shape.size()) &&
+                                !is_router(tensor) && tensor.name != "token_embd.weight";
         const float mean = tensor.deviation / kDeviation;
         if (has_factor) tensor.deviation = kDeviation;
         const std::int64_t count = tensor.shape.size() > 2 ? tensor.shape[2] : 1;
@@ -604,6 +612,12 @@ void add_dense_likes(std::vector<SynthShape>& all) {
     command_r.rope_base = 50000.0F;
     command_r.sliding_window = 512;
     command_r.logit_scale = 0.25F;
+    SynthShape& command_r_plus = add("command-r-plus", "command-r");
+    command_r_plus.tied_embeddings = true;
+    command_r_plus.rope_base = 75000.0F;
+    command_r_plus.logit_scale = 0.25F;
+    SynthShape& nemotron = add("nemotron", "nemotron");
+    nemotron.rope_dim = 16;
     SynthShape& gemma2 = add("gemma2", "gemma2");
     gemma2.tied_embeddings = true;
     gemma2.head_dim = 64;
@@ -720,7 +734,7 @@ base::Status synth_model(const SynthShape& shape, TensorType quant, const SynthO
     for (const SynthTensor& tensor : tensors) {
         // A router is not quantised, as converters leave it too, so that its choice does not depend
         // on rounding.
-        const bool floats = tensor.shape.size() == 1 || tensor.name.ends_with(".bias");
+        const bool floats = is_vector(tensor.name, tensor.shape.size());
         const TensorType type = floats || is_router(tensor) ? TensorType::f32 : quant;
         builder.add_tensor(tensor.name, type, tensor.shape);
         total += builder.tensors().back().bytes;

@@ -61,8 +61,12 @@ std::int64_t layer_vector_elements(const ModelShape& shape) {
     return elements;
 }
 
+std::int64_t head_vector_elements(const ModelShape& shape) {
+    return std::int64_t{shape.norm_bias ? 2 : 1} * shape.hidden;
+}
+
 std::int64_t feed_forward_elements(const ModelShape& shape, std::int32_t width) {
-    return std::int64_t{3} * shape.hidden * width;
+    return std::int64_t{shape.without_gate ? 2 : 3} * shape.hidden * width;
 }
 
 // Of layers with a window where others have heads of their own.
@@ -133,7 +137,7 @@ std::int64_t parameters(const ModelShape& shape, std::int64_t layer_matrices) {
     const std::int64_t biases = shape.expert_bias ? shape.n_experts : 0;
     return (shape.n_layers - dense) * (layer_matrices + biases) +
            dense * dense_matrix_elements(shape) + shape.n_layers * layer_vector_elements(shape) +
-           embedding * (shape.tied_embeddings ? 1 : 2) + shape.hidden -
+           embedding * (shape.tied_embeddings ? 1 : 2) + head_vector_elements(shape) -
            smaller_layers_elements(shape);
 }
 
@@ -206,6 +210,8 @@ struct ShapeFamily {
     bool full_heads = false;  // layers without a window have heads of their own
     // Experts may be in every second layer, and there is one more that every token uses.
     bool interleaved_experts = false;
+    bool norms_each_head = false;  // of queries and keys, where the file says so
+    bool without_gate = false;     // and norms with biases
 };
 constexpr ShapeFamily kShapeFamilies[] = {
     {"llama"},
@@ -227,12 +233,13 @@ constexpr ShapeFamily kShapeFamilies[] = {
     {"granite"},
     {.type = "granitemoe", .experts_key = "num_local_experts"},
     {.type = "granitemoeshared", .experts_key = "num_local_experts"},
-    {.type = "cohere", .layer_norms = 1, .tied = true},
+    {.type = "cohere", .layer_norms = 1, .tied = true, .norms_each_head = true},
     {.type = "cohere2", .layer_norms = 1, .tied = true},
     {.type = "gemma2", .layer_norms = 4, .tied = true},
     {.type = "gemma3_text", .qk_norm = true, .layer_norms = 4, .tied = true},
     {.type = "gemma4_text", .qk_norm = true, .layer_norms = 4, .tied = true, .full_heads = true},
     {.type = "llama4_text", .experts_key = "num_local_experts", .interleaved_experts = true},
+    {.type = "nemotron", .layer_norms = 4, .without_gate = true},
     {.type = "minimax_m2",
      .whole_qk_norm = true,
      .experts_key = "num_local_experts",
@@ -349,8 +356,11 @@ base::Status read_family(const JsonPlace& root, ModelShape& shape) {
         TRY(shape.qk_norm, flag_or(root, "use_qk_norm", family.qk_norm));
         // Those of Llama 4 have no weights.
         if (family.whole_qk_norm || family.interleaved_experts) shape.qk_norm = false;
-        shape.whole_qk_norm = family.whole_qk_norm;
+        // Weights of each head are as many as those of all heads together.
+        shape.whole_qk_norm = family.whole_qk_norm || (family.norms_each_head && shape.qk_norm);
+        if (family.norms_each_head) shape.qk_norm = false;
         shape.layer_norms = family.layer_norms;
+        shape.without_gate = shape.norm_bias = family.without_gate;
         shape.tied_embeddings = family.tied;
         shape.expert_bias = family.expert_bias;
         shape.biases_and_sinks = family.biases_and_sinks;
@@ -441,7 +451,9 @@ ModelSpec model_spec(const ModelShape& shape, WeightFormat format) {
     // A tied embedding is stored once, as the head; whoever runs the head holds it.
     const double per_element = shape.tied_embeddings ? head_bytes(format) : matrix_bytes(format);
     spec.embedding_bytes = whole(embedding * per_element);
-    spec.head_bytes = whole(embedding * head_bytes(format) + shape.hidden * vector_bytes(format));
+    spec.head_bytes =
+        whole(embedding * head_bytes(format) +
+              static_cast<double>(head_vector_elements(shape)) * vector_bytes(format));
     spec.activation_bytes_per_token = activation_bytes_per_token(shape.hidden);
     spec.kv_bytes_per_token_layer = largest_kv_bytes(shape);
     const double expert =

@@ -34,7 +34,7 @@ struct ModelShape {
     std::int32_t n_experts = 0;
     std::int32_t n_experts_used = 0;
     std::int32_t layer_norms = 2;  // of the hidden size
-    bool whole_qk_norm = false;    // q and k are normed as a whole, not by heads
+    bool whole_qk_norm = false;    // q and k are normed as a whole, or each head by itself
     // The first layers have a feed-forward of width dense_ffn in the place of experts.
     std::int32_t n_dense_layers = 0;  // or, in Llama 4, every second one
     std::int32_t dense_ffn = 0;
@@ -49,6 +49,8 @@ struct ModelShape {
     std::int32_t full_head_dim = 0;
     bool keys_are_values = false;       // of these layers: they have no matrix of values
     bool dense_beside_experts = false;  // each layer has a feed-forward of width dense_ffn, too
+    bool without_gate = false;          // feed-forwards of two matrices
+    bool norm_bias = false;             // which layer_norms count, too
 
     bool operator==(const ModelShape&) const = default;
 };

@@ -60,8 +60,11 @@ constexpr SynthKind kKinds[] = {
     {"command_r",
      [](model::SynthShape& s) {
          s.architecture = "command-r";
+         s.qk_norm = false;
          s.logit_scale = 0.5F;
      }},
+    kCommandRPlus,
+    kNemotron,
     kCohere2,
     kGemma2,
     kGemma3,

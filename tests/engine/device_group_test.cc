@@ -68,6 +68,13 @@ void as_gemma2(model::SynthShape& s) {
 void as_olmo2(model::SynthShape& s) {
     s.architecture = "olmo2";
 }
+void as_command_r_plus(model::SynthShape& s) {
+    s.architecture = "command-r";
+    s.logit_scale = 0.25F;
+}
+void as_nemotron(model::SynthShape& s) {
+    s.architecture = "nemotron";
+}
 void as_cohere2(model::SynthShape& s) {
     s.architecture = "cohere2";
     s.sliding_window = 7;
@@ -121,6 +128,8 @@ constexpr Case kCases[] = {
     {"two_cpus_many_experts", 2, TensorType::q8_0, ops::KvType::f16, false, with_many_experts},
     {"two_cpus_gemma2", 2, TensorType::q8_0, ops::KvType::f16, false, as_gemma2},
     {"two_cpus_olmo2", 2, TensorType::q8_0, ops::KvType::f16, false, as_olmo2},
+    {"two_cpus_command_r_plus", 2, TensorType::q8_0, ops::KvType::f16, false, as_command_r_plus},
+    {"two_cpus_nemotron", 2, TensorType::q8_0, ops::KvType::f16, false, as_nemotron},
     {"two_cpus_cohere2", 2, TensorType::q8_0, ops::KvType::f16, false, as_cohere2},
     {"two_cpus_glm4moe", 2, TensorType::nvfp4, ops::KvType::f16, false, as_glm4moe},
     {"two_cpus_gpt_oss", 2, TensorType::mxfp4, ops::KvType::f16, false, as_gpt_oss},

@@ -141,10 +141,11 @@ TEST(Numerics, NormsGatesAndExpAreTheDefinitionBitByBit) {
     for (const std::size_t n : {5U, 16U, 64U, 175U}) {
         const auto x = random_floats(random, n, 20);
         const auto other = random_floats(random, n);
-        std::vector<float> gated, through_gelu, scaled, powers, sigmoids, clamped;
+        std::vector<float> gated, through_gelu, through_relu, scaled, powers, sigmoids, clamped;
         for (std::size_t i = 0; i < n; ++i) {
             gated.push_back(numerics::swiglu(x[i], other[i]));
             through_gelu.push_back(numerics::geglu(x[i], other[i]));
+            through_relu.push_back(std::max(x[i], 0.0F) * other[i]);
             scaled.push_back(numerics::capped(0.7F * x[i], 30.0F));
             clamped.push_back(numerics::clamped_swiglu(x[i], 10.0F * other[i]));
             sigmoids.push_back(numerics::sigmoid(x[i]));
@@ -164,6 +165,8 @@ TEST(Numerics, NormsGatesAndExpAreTheDefinitionBitByBit) {
             EXPECT_TRUE(same_bits(y, centred)) << ops::to_string(isa);
             kernels.geglu(x.data(), other.data(), size, y.data());
             EXPECT_TRUE(same_bits(y, through_gelu)) << ops::to_string(isa);
+            kernels.reglu(x.data(), other.data(), size, y.data());
+            EXPECT_TRUE(same_bits(y, through_relu)) << ops::to_string(isa);
             kernels.scale_row(x.data(), size, 0.7F, 30.0F, y.data());
             EXPECT_TRUE(same_bits(y, scaled)) << ops::to_string(isa);
             std::vector<float> tenfold = other;

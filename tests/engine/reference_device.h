@@ -240,6 +240,13 @@ class ReferenceDevice final : public Device {
             of(op.gate)[i] = static_cast<float>(gate / 2 * (1 + std::tanh(inner)) * up);
         }
     }
+    void reglu(const ops::Reglu& op) override {
+        for (std::int64_t i = 0; i < op.rows * op.width; ++i) {
+            const auto up = static_cast<double>(of(op.up)[i]);
+            of(op.gate)[i] =
+                static_cast<float>(std::max(static_cast<double>(of(op.gate)[i]), 0.0) * up);
+        }
+    }
     void layer_norm(const ops::LayerNorm& op) override {
         for (std::int64_t row = 0; row < op.rows; ++row) {
             const float* x = of(op.x) + row * op.width;
@@ -251,9 +258,9 @@ class ReferenceDevice final : public Device {
             const double factor = 1 / std::sqrt(squares / static_cast<double>(op.width) +
                                                 static_cast<double>(op.epsilon));
             for (std::int64_t i = 0; i < op.width; ++i)
-                of(op.y)[row * op.width + i] =
-                    static_cast<float>((static_cast<double>(x[i]) - mean) * factor *
-                                       static_cast<double>(of(op.weight)[i]));
+                of(op.y)[row * op.width + i] = static_cast<float>(
+                    (static_cast<double>(x[i]) - mean) * factor *
+                    static_cast<double>(of(op.weight)[row % op.n_weights * op.width + i]));
         }
     }
     void scale_rows(const ops::ScaleRows& op) override {

@@ -43,6 +43,8 @@ constexpr SynthKind kKinds[] = {
     kGlm4Moe,
     kMiniMaxM2,
     kGptOss,
+    kCommandRPlus,
+    kNemotron,
     kCohere2,
     kGemma2,
     kGemma3,

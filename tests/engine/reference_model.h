@@ -239,6 +239,11 @@ class ReferenceModel {
     Row feed_forward(const std::string& blk, const Row& n) {
         if (has(blk + "ffn_gate_inp.weight")) return experts(blk, n, n);
         if (has(blk + "ffn_gate.weight")) return gated(blk, "", 1, 0, n);
+        if (is({"nemotron"})) {
+            Row up = times(blk + "ffn_up.weight", n);
+            for (double& value : up) value = value > 0 ? value * value : 0;
+            return times(blk + "ffn_down.weight", up);
+        }
         const auto ffn = static_cast<std::size_t>(c_.ffn);
         const Row both = times(blk + "ffn_up.weight", n);
         Row gate = part(both, 0, ffn);
@@ -290,8 +295,11 @@ class ReferenceModel {
         if (!has(name + "_norm.weight")) return y;
         if (is({"olmo2", "minimax-m2"})) return norm(y, name + "_norm.weight");
         const auto dim = static_cast<std::ptrdiff_t>(head_dim);
-        for (auto head = y.begin(); head != y.end(); head += dim) {
-            const Row normed = norm(Row(head, head + dim), name + "_norm.weight");
+        std::size_t n = 0;
+        for (auto head = y.begin(); head != y.end(); head += dim, ++n) {
+            // Command R+ has other weights for each head.
+            const Row normed =
+                norm(Row(head, head + dim), name + "_norm.weight", is({"command-r"}) ? n : 0);
             std::copy(normed.begin(), normed.end(), head);
         }
         return y;
@@ -371,10 +379,11 @@ class ReferenceModel {
         return has(weight) ? norm(x, weight) : x;
     }
 
-    // An RMS norm, and Command R's LayerNorm.
-    Row norm(const Row& x, const std::string& weight) {
+    // An RMS norm, and the LayerNorm of Command R and, with a bias, of Nemotron.
+    // row: of the weights.
+    Row norm(const Row& x, const std::string& weight, std::size_t row = 0) {
         Row y = x;
-        if (is({"command-r", "cohere2"})) {
+        if (is({"command-r", "cohere2", "nemotron"})) {
             double sum = 0;
             for (const double v : x) sum += v;
             for (double& v : y) v -= sum / static_cast<double>(x.size());
@@ -384,9 +393,10 @@ class ReferenceModel {
         const double mean = squares / static_cast<double>(x.size());
         const Matrix& w = matrix(weight);
         for (std::size_t i = 0; i < x.size(); ++i) {
-            y[i] *= static_cast<double>(w.values[i]) /
+            y[i] *= static_cast<double>(w.values[row * x.size() + i]) /
                     std::sqrt(mean + static_cast<double>(c_.norm_epsilon));
         }
+        if (is({"nemotron"})) add_bias(y, weight.substr(0, weight.size() - 6) + "bias", 0);
         return y;
     }
 

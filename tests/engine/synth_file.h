@@ -103,6 +103,15 @@ inline constexpr SynthKind kGptOss{"gpt_oss", [](model::SynthShape& s) {
                                        s.sliding_window = 11;
                                        s.rope_scaling = {"yarn", 4, 16};
                                    }};
+inline constexpr SynthKind kCommandRPlus{"command_r_plus", [](model::SynthShape& s) {
+                                             s.architecture = "command-r";
+                                             s.tied_embeddings = true;
+                                             s.logit_scale = 0.5F;
+                                         }};
+inline constexpr SynthKind kNemotron{"nemotron", [](model::SynthShape& s) {
+                                         s.architecture = "nemotron";
+                                         s.rope_dim = 8;
+                                     }};
 inline constexpr SynthKind kCohere2{"cohere2", [](model::SynthShape& s) {
                                         s.architecture = "cohere2";
                                         s.tied_embeddings = true;

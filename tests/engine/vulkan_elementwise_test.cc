@@ -39,8 +39,11 @@ TEST_F(VulkanElementwise, LayerNorm) {
     }
 }
 
-TEST_F(VulkanElementwise, Geglu) {
+TEST_F(VulkanElementwise, GegluAndReglu) {
     for (const proof::WidthCase& c : kShapes) {
+        EXPECT_TRUE(
+            same_values(proof::reglu_values(*vulkan_, c, 77), proof::reglu_values(*cpu_, c, 77)))
+            << c.rows << " x " << c.width;
         EXPECT_TRUE(
             same_values(proof::geglu_values(*vulkan_, c, 77), proof::geglu_values(*cpu_, c, 77)))
             << c.rows << " x " << c.width;

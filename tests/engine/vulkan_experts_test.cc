@@ -24,5 +24,22 @@ TEST_F(VulkanExperts, RowsVisitTheSameExpertsInTheSameOrder) {
     }
 }
 
+// As Llama 4 chooses: its sigmoids round to one from scores of 17 on.
+TEST_F(VulkanExperts, OfScoresWhoseSigmoidsAreEqualTheGreatestIsChosen) {
+    for (Device* device : {cpu_.get(), vulkan_.get()}) {
+        const auto scores = make(*device, std::vector<float>{20, 30, 25, -2, -1, -3});
+        const auto factors = make(*device, std::vector<float>{2, 3, 4});
+        const auto x = make(*device, std::vector<float>{1, 10});
+        const auto visits = poisoned(*device, 2), sums = poisoned(*device, 2);
+        const std::unique_ptr<Routing> routing = device->make_routing();
+        device->route_rows({*scores, 2, 3, 1, false, *routing, 1.0F, true, nullptr, factors.get()});
+        device->gather_visits({*routing, *x, *visits, 1, true});
+        device->add_visits({*routing, *visits, *sums, 1, true, false});
+        const std::vector<float> got = values_of(*device, *sums);
+        EXPECT_EQ(got[0], 3.0F);
+        EXPECT_NEAR(got[1], 10 * 3 / (1 + std::exp(1.0)), 1e-5);
+    }
+}
+
 }  // namespace
 }  // namespace helix::engine::test::vulkan_experts_test

@@ -43,6 +43,8 @@ constexpr Case kCases[] = {
     {kGlm4, TensorType::q4_0, ops::KvType::f16},
     {kPhi4, TensorType::q8_0, ops::KvType::f16},
     {kGranite, TensorType::q8_0, ops::KvType::f16},
+    {kCommandRPlus, TensorType::q8_0, ops::KvType::f16},
+    {kNemotron, TensorType::q8_0, ops::KvType::f16},
     {kCohere2, TensorType::q8_0, ops::KvType::f16},
     {kGemma2, TensorType::q8_0, ops::KvType::f16},
     {kGemma3, TensorType::q8_0, ops::KvType::f16},

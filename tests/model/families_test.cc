@@ -1,6 +1,7 @@
 // What is read of the small models of families: each mechanism that an architecture has, and the
 // sizes that planning goes by.
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "model/gguf_writer.h"
 #include "model/info.h"
 #include "model/model_config.h"
+#include "model/rope_scaling.h"
 #include "model/synth.h"
 #include "temporary_folder.h"
 
@@ -133,7 +135,20 @@ TEST_F(Families, Llama4HasChunksATemperatureAndExpertsThatReadWeightedRows) {
     EXPECT_FALSE(config.normalise_expert_weights || config.selection_bias);
     const std::string text = describe_text(*file);
     EXPECT_THAT(text, HasSubstr("chunks of 8192 positions, all of them in 1 layers"));
-    EXPECT_THAT(text, HasSubstr("in every 2. layer, the others' feed-forward is 768 wide"));
+    EXPECT_THAT(text, HasSubstr("in one of 2 layers, the others' feed-forward is 768 wide"));
+}
+
+// Llama 4's bounds of what is divided and what is kept are the same.
+TEST(RopeFactors, AreWholeWhereNoneFadesIn) {
+    Llama3RopeScaling scaling;
+    scaling.rope_dim = 128;
+    scaling.factor = 16.0F;
+    scaling.high_frequency_factor = scaling.low_frequency_factor = 1.0F;
+    const std::vector<float> factors = llama3_rope_factors(scaling);
+    const auto divided = std::count(factors.begin(), factors.end(), 16.0F);
+    EXPECT_EQ(divided + std::count(factors.begin(), factors.end(), 1.0F), 64);
+    // The wavelength 2 pi 500000^(i / 64) is beyond 8,192 from i = 35 on.
+    EXPECT_EQ(divided, 29);
 }
 
 // Published files say nothing of it, but have another number of experts.
@@ -164,6 +179,31 @@ TEST_F(Families, CommandRHasBlocksSideBySideAndRopeWithTheWindow) {
     EXPECT_EQ(config.window_of(3), 0);
     EXPECT_EQ(config.window_of(4), 512);
     EXPECT_EQ(file->find_tensor("blk.0.ffn_norm.weight"), nullptr);
+}
+
+TEST_F(Families, CommandRPlusNormsEachHeadWithWeightsOfItsOwn) {
+    const auto file = like("command-r-plus", "nvfp4");
+    const ModelConfig config = *read_model_config(*file);
+    EXPECT_EQ(config.qk_norm, QkNorm::centred);
+    EXPECT_EQ(config.sliding_window, 0);
+    const TensorInfo& norm = *file->find_tensor("blk.3.attn_q_norm.weight");
+    EXPECT_EQ(norm.shape, (std::vector<std::int64_t>{32, 8}));
+    EXPECT_EQ(norm.type, TensorType::f32);
+    EXPECT_EQ(file->find_tensor("blk.3.attn_k_norm.weight")->rows(), 2);
+    EXPECT_EQ(file->find_tensor("blk.3.attn_q_norm.scale"), nullptr);
+}
+
+TEST_F(Families, NemotronHasBiasesOfNormsAndNoGate) {
+    const auto file = like("nemotron");
+    const ModelConfig config = *read_model_config(*file);
+    EXPECT_EQ(config.norm, NormKind::layer);
+    EXPECT_TRUE(config.norm_bias);
+    EXPECT_FALSE(config.has_gate());
+    EXPECT_EQ(config.rope_dim, 16);
+    EXPECT_EQ(config.rope_pairs, RopePairs::halves);
+    EXPECT_EQ(file->find_tensor("blk.0.ffn_gate.weight"), nullptr);
+    EXPECT_NE(file->find_tensor("blk.0.ffn_norm.bias"), nullptr);
+    EXPECT_NE(file->find_tensor("output_norm.bias"), nullptr);
 }
 
 TEST_F(Families, GemmasHaveGeluCapsAndWindows) {

@@ -153,10 +153,11 @@ class HfFolderWriter {
         set("sliding_window", c.sliding_window > 0 ? Json(c.sliding_window) : Json());
         if (!llama && c.sliding_window > 0) set("use_sliding_window", true);
         if (type_.starts_with("glm4")) set("attention_bias", c.qkv_bias);
-        if (type_.starts_with("glm4") || type_ == "phi3") {
+        if (type_.starts_with("glm4") || type_ == "phi3" || type_ == "nemotron") {
             set("partial_rotary_factor",
                 static_cast<double>(c.rope_dim) / static_cast<double>(c.head_dim));
         }
+        if (type_ == "cohere") set("use_qk_norm", c.qk_norm != QkNorm::none);
         if (type_ == "smollm3") {
             Json turned = Json::array();
             for (std::int32_t l = 0; l < c.n_layers; ++l) turned.push_back(l % 4 == 3 ? 0 : 1);
@@ -274,7 +275,8 @@ class HfFolderWriter {
         copy("logit_scale", type_.starts_with("granite") ? "logits_scaling" : "logit_scale");
         copy("attn_logit_softcapping", "attn_logit_softcapping");
         copy("final_logit_softcapping", "final_logit_softcapping");
-        copy("attention.layer_norm_epsilon", "layer_norm_eps");
+        copy("attention.layer_norm_epsilon", type_ == "nemotron" ? "norm_eps" : "layer_norm_eps");
+        if (type_ == "nemotron") config["hidden_act"] = "relu2";
         if (is_gemma()) config["hidden_act"] = "gelu_pytorch_tanh";
     }
     bool is_gemma() const { return type_.starts_with("gemma"); }
@@ -410,6 +412,7 @@ class HfFolderWriter {
         static const std::map<std::string, std::string> kOuter{
             {"token_embd.weight", "model.embed_tokens.weight"},
             {"output_norm.weight", "model.norm.weight"},
+            {"output_norm.bias", "model.norm.bias"},
             {"output.weight", "lm_head.weight"}};
         if (const auto found = kOuter.find(name); found != kOuter.end()) return found->second;
         static const std::map<std::string, std::string> kInner{
@@ -672,7 +675,7 @@ class HfFolderWriter {
                     bytes, static_cast<std::size_t>(tensor.rows()),
                     static_cast<std::size_t>(q ? config_.n_heads : config_.n_kv_heads));
             }
-            const bool adds_one = is_gemma() && type_ != "gemma4_text";
+            const bool adds_one = (is_gemma() && type_ != "gemma4_text") || type_ == "nemotron";
             if (adds_one && tensor.name.ends_with("norm.weight")) bytes = less_one(bytes);
             std::vector<std::int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
             add(name_of(tensor.name), tensor.type, shape, bytes);

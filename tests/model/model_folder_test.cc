@@ -123,7 +123,8 @@ void expect_near_floats(std::span<const std::byte> got, std::span<const std::byt
 // experts: the file that experts' matrices are compared with.
 void expect_same_tensors(const GgufFile& expected, WeightSource& source,
                          const GgufFile* experts = nullptr) {
-    const bool gemma = expected.get_string("general.architecture")->starts_with("gemma");
+    const std::string architecture = *expected.get_string("general.architecture");
+    const bool less_one = architecture.starts_with("gemma") || architecture == "nemotron";
     EXPECT_EQ(source.file().tensors().size(), expected.tensors().size());
     for (const TensorInfo& plain : expected.tensors()) {
         const bool other = experts != nullptr && plain.shape.size() == 3;
@@ -136,7 +137,7 @@ void expect_same_tensors(const GgufFile& expected, WeightSource& source,
         const auto bytes = source.tensor(tensor.name);
         ASSERT_TRUE(bytes.ok()) << bytes.error().message;
         const auto data = file.read(tensor).value();
-        if (gemma && tensor.name.ends_with("norm.weight")) {
+        if (less_one && tensor.name.ends_with("norm.weight")) {
             expect_near_floats(*bytes, data);
         } else {
             EXPECT_TRUE(std::equal(bytes->begin(), bytes->end(), data.begin(), data.end()))
@@ -149,9 +150,11 @@ void expect_same_tensors(const GgufFile& expected, WeightSource& source,
 TEST_F(Folder, HoldsTheTensorsOfTheGgufFile) {
     std::size_t files = 1;
     for (const char* name :
-         {"tiny", "tiny-tied", "tiny-qwen2", "tiny-qwen3", "tiny-mistral", "tiny-mixtral",
-          "tiny-qwen3moe", "smollm3", "olmo2", "glm4", "phi4", "granite", "command-r", "gemma2",
-          "gemma3", "gemma4", "granitemoe", "glm4moe", "minimax-m2"}) {
+         {"tiny",         "tiny-tied",     "tiny-qwen2", "tiny-qwen3",     "tiny-mistral",
+          "tiny-mixtral", "tiny-qwen3moe", "smollm3",    "olmo2",          "glm4",
+          "phi4",         "granite",       "command-r",  "command-r-plus", "nemotron",
+          "gemma2",       "gemma3",        "gemma4",     "granitemoe",     "glm4moe",
+          "minimax-m2"}) {
         for (const TensorType type : {TensorType::bf16, TensorType::f16, TensorType::f32}) {
             // To a sanitizer both types of sixteen bits are the same.
             if (kSanitized && type == TensorType::f16) continue;

@@ -143,10 +143,11 @@ TEST(ModelShape, ModelsWithDenseLayersAndSharedExpertsHaveTheirParameters) {
     const struct {
         const char* name;
         double all, active;
-    } models[] = {{"glm-4.5-air", 106.9, 13.4},     {"glm-4.6", 352.8, 33.6},
-                  {"minimax-m2", 228.7, 11.0},      {"gemma-4-31b", 30.7, 30.7},
-                  {"gemma-4-26b-a4b", 25.2, 3.8},   {"gpt-oss-20b", 20.9, 4.2},
-                  {"gpt-oss-120b", 116.8, 5.7},     {"llama-4-scout", 107.8, 17.2},
+    } models[] = {{"glm-4.5-air", 106.9, 13.4},          {"glm-4.6", 352.8, 33.6},
+                  {"minimax-m2", 228.7, 11.0},           {"gemma-4-31b", 30.7, 30.7},
+                  {"gemma-4-26b-a4b", 25.2, 3.8},        {"gpt-oss-20b", 20.9, 4.2},
+                  {"gpt-oss-120b", 116.8, 5.7},          {"minitron-4b", 4.19, 4.19},
+                  {"command-r-plus-104b", 103.8, 103.8}, {"llama-4-scout", 107.8, 17.2},
                   {"llama-4-maverick", 400.7, 17.2}};
     for (const auto& model : models) {
         const ModelShape shape = *find_model_shape(model.name);
@@ -205,6 +206,21 @@ TEST(ModelConfigFile, GivesTheShapeOfTheKnownModel) {
     EXPECT_EQ(heads->name, "tiny");
     EXPECT_EQ(heads->n_kv_heads, 4);
     EXPECT_EQ(heads->head_dim, 16);
+}
+
+// As published, but for what only images need.
+TEST(ModelConfigFile, GivesTheShapeOfLlama4) {
+    const std::string text = R"({"hidden_size": 5120, "intermediate_size": 8192,
+        "intermediate_size_mlp": 16384, "max_position_embeddings": 1048576, "head_dim": 128,
+        "model_type": "llama4_text", "num_attention_heads": 40, "num_experts_per_tok": 1,
+        "num_hidden_layers": 48, "num_key_value_heads": 8, "num_local_experts": 128,
+        "use_qk_norm": false, "vocab_size": 202048, "_name_or_path": "llama-4-maverick",
+        "interleave_moe_layer_step": 2})";
+    const auto maverick = parse_model_config(
+        R"({"model_type": "llama4", "vision_config": {}, "text_config": )" + text + "}",
+        "config.json");
+    ASSERT_TRUE(maverick.ok()) << maverick.error().message;
+    EXPECT_TRUE(*maverick == *find_model_shape("Llama-4-Maverick"));
 }
 
 TEST(ModelConfigFile, ErrorsNameThePlace) {

@@ -24,6 +24,7 @@ std::vector<std::string> whole_tensors(const model::ModelConfig& config, std::in
     if (!config.fused_qkv) names.insert(names.end(), {"attn_q.weight", "attn_k.weight"});
     if (!config.fused_qkv && config.has_values(layer)) names.emplace_back("attn_v.weight");
     if (config.input_norms) names.emplace_back("attn_norm.weight");
+    if (config.norm_bias) names.emplace_back("attn_norm.bias");
     if (config.output_bias) names.emplace_back("attn_output.bias");
     if (config.attention_sinks) names.emplace_back("attn_sinks.weight");
     if (config.output_norms) names.emplace_back("post_attention_norm.weight");
@@ -31,6 +32,13 @@ std::vector<std::string> whole_tensors(const model::ModelConfig& config, std::in
     if (config.has_qk_weights())
         names.insert(names.end(), {"attn_q_norm.weight", "attn_k_norm.weight"});
     return names;
+}
+
+// With weights of its own.
+void norm_each_head(Device& device, const model::ModelConfig& config, std::int32_t layer,
+                    const Buffer& weight, std::int32_t n_heads, std::int64_t rows, Buffer& x) {
+    device.layer_norm(
+        {x, weight, x, rows * n_heads, config.head_dim_of(layer), config.norm_epsilon, n_heads});
 }
 
 base::Status load_projections(WeightLoader& loader, const model::ModelConfig& config,
@@ -79,6 +87,9 @@ base::Result<AttentionWeights> AttentionWeights::load(WeightLoader& loader,
     if (config.input_norms) {
         TRY(weights.norm, loader.vector(name("attn_norm.weight"), hidden));
     }
+    if (config.norm_bias) {
+        TRY(weights.norm_bias, loader.vector(name("attn_norm.bias"), hidden));
+    }
     TRY_VOID(load_projections(loader, config, layer, weights));
     TRY(weights.output, loader.matrix(name("attn_output.weight"), hidden, queries));
     if (config.output_bias) {
@@ -96,7 +107,7 @@ base::Result<AttentionWeights> AttentionWeights::load(WeightLoader& loader,
         TRY(weights.v_bias, loader.vector(name("attn_v.bias"), keys));
     }
     if (config.has_qk_weights()) {
-        const bool whole = config.qk_norm == model::QkNorm::projection;
+        const bool whole = config.qk_norm != model::QkNorm::heads;
         TRY(weights.q_norm, loader.vector(name("attn_q_norm.weight"), whole ? queries : head_dim));
         TRY(weights.k_norm, loader.vector(name("attn_k_norm.weight"), whole ? keys : head_dim));
     }
@@ -112,6 +123,11 @@ void AttentionRunner::prepare_heads(Device& device, const model::ModelConfig& co
             {*q_, *weights.q_norm, *q_, rows.rows, q_width(config, layer), config.norm_epsilon});
         device.rms_norm(
             {*k_, *weights.k_norm, *k_, rows.rows, kv_width(config, layer), config.norm_epsilon});
+    }
+    if (config.qk_norm == model::QkNorm::centred) {
+        norm_each_head(device, config, layer, *weights.q_norm, config.n_heads, rows.rows, *q_);
+        norm_each_head(device, config, layer, *weights.k_norm, config.kv_heads_of(layer), rows.rows,
+                       *k_);
     }
     const bool rotates = config.rotates(layer);
     // A norm without weights after rope, as Llama 4 has it, is the same before it.
@@ -148,7 +164,7 @@ base::Status AttentionRunner::run(Device& device, const model::ModelConfig& conf
     TRY_VOID(make_room(device, v_, rows.rows * kv_width(config, layer)));
     TRY_VOID(make_room(device, attended_, rows.rows * q_width(config, layer)));
     TRY_VOID(make_ones(device, config));
-    TRY_VOID(shared.normed.run(device, config, rows, weights.norm.get()));
+    TRY_VOID(shared.normed.run(device, config, rows, weights.norm.get(), weights.norm_bias.get()));
     // Keys that are values, too, are computed twice: that is little of a layer, and a copy of them
     // would have to be gathered from all of a group's devices.
     const Matrix& values = weights.v == nullptr ? *weights.k : *weights.v;

@@ -37,15 +37,18 @@ void gate_rows(Device& device, const model::ModelConfig& config, Buffer& gate, c
             return device.geglu({gate, up, rows, width});
         case model::Activation::clamped_silu:
             return device.clamped_swiglu({gate, up, rows, width});
+        case model::Activation::squared_relu:
+            return device.reglu({gate, up, rows, width});
     }
 }
 
 base::Status NormedRows::run(Device& device, const model::ModelConfig& config,
-                             const LayerRows& rows, const Buffer* weight) {
+                             const LayerRows& rows, const Buffer* weight, const Buffer* bias) {
     current_ = &rows.hidden;
     if (weight == nullptr) return base::Ok{};
     TRY_VOID(make_room(device, values_, rows.rows * weight->size()));
     norm_rows(device, config, rows.hidden, *weight, *values_, rows.rows);
+    if (bias != nullptr) device.add_bias({*values_, *bias, rows.rows, bias->size()});
     current_ = values_.get();
     return base::Ok{};
 }

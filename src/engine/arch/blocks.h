@@ -35,9 +35,9 @@ void gate_rows(Device& device, const model::ModelConfig& config, Buffer& gate, c
 // What a block reads: the rows' residuals, normed where the model norms them.
 class NormedRows {
   public:
-    // weight: [hidden], null: the residuals as they are.
+    // weight: [hidden], null: the residuals as they are. bias: [hidden] or null.
     base::Status run(Device& device, const model::ModelConfig& config, const LayerRows& rows,
-                     const Buffer* weight);
+                     const Buffer* weight, const Buffer* bias = nullptr);
     // [rows, hidden]; until the residuals change, where they are not normed.
     const Buffer& values() const { return *current_; }
 
@@ -67,7 +67,7 @@ struct BlockRows {
 
 // x += W_o attention(norm(x)), over paged keys and values.
 struct AttentionWeights {
-    std::unique_ptr<Buffer> norm;                    // [hidden] or null
+    std::unique_ptr<Buffer> norm, norm_bias;         // [hidden] or null
     std::unique_ptr<Matrix> q, k, v;                 // [heads * head_dim, hidden]
     std::unique_ptr<Buffer> q_bias, k_bias, v_bias;  // [heads * head_dim] or null
     std::unique_ptr<Buffer> q_norm, k_norm;          // as model::QkNorm says, or null
@@ -101,12 +101,13 @@ class AttentionRunner {
     std::unique_ptr<Buffer> ones_;  // [the largest head]: weights of a norm that has none
 };
 
-// x += W_down (silu(W_gate n) * W_up n), n = norm(x), or what attention has read; or with GELU.
+// x += W_down (silu(W_gate n) * W_up n), n = norm(x), or what attention has read; or with GELU, or
+// x += W_down relu(W_up n)^2.
 struct FeedForwardWeights {
-    std::unique_ptr<Buffer> norm;         // [hidden] or null
-    std::unique_ptr<Matrix> gate, up;     // [ffn, hidden]
-    std::unique_ptr<Matrix> down;         // [hidden, ffn]
-    std::unique_ptr<Buffer> output_norm;  // [hidden] or null
+    std::unique_ptr<Buffer> norm, norm_bias;  // [hidden] or null
+    std::unique_ptr<Matrix> gate, up;         // [ffn, hidden]; gate may be null
+    std::unique_ptr<Matrix> down;             // [hidden, ffn]
+    std::unique_ptr<Buffer> output_norm;      // [hidden] or null
 
     static base::Result<std::int64_t> bytes(const WeightLoader& loader,
                                             const model::ModelConfig& config, std::int32_t layer);

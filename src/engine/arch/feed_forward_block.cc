@@ -14,7 +14,9 @@ base::Result<std::int64_t> FeedForwardWeights::bytes(const WeightLoader& loader,
                                                      const model::ModelConfig& config,
                                                      std::int32_t layer) {
     std::vector<std::string> names{"ffn_down.weight"};
-    if (!config.fused_gate_up) names.insert(names.end(), {"ffn_gate.weight", "ffn_up.weight"});
+    if (!config.fused_gate_up) names.emplace_back("ffn_up.weight");
+    if (!config.fused_gate_up && config.has_gate()) names.emplace_back("ffn_gate.weight");
+    if (config.norm_bias) names.emplace_back("ffn_norm.bias");
     if (has_norm(config)) names.push_back(config.feed_forward_norm);
     if (config.output_norms) names.emplace_back("post_ffw_norm.weight");
     TRY(std::int64_t sum, tensors_bytes(loader, layer, names));
@@ -37,13 +39,18 @@ base::Result<FeedForwardWeights> FeedForwardWeights::load(WeightLoader& loader,
         TRY(weights.norm,
             loader.vector(layer_tensor(layer, config.feed_forward_norm), config.hidden));
     }
+    if (config.norm_bias) {
+        TRY(weights.norm_bias, loader.vector(name("ffn_norm.bias"), config.hidden));
+    }
     if (config.fused_gate_up) {
         const std::int64_t rows[] = {ffn, ffn};
         TRY(auto parts, loader.split_matrices(name("ffn_up.weight"), 1, rows, config.hidden));
         weights.gate = std::move(parts[0]);
         weights.up = std::move(parts[1]);
     } else {
-        TRY(weights.gate, loader.matrix(name("ffn_gate.weight"), ffn, config.hidden));
+        if (config.has_gate()) {
+            TRY(weights.gate, loader.matrix(name("ffn_gate.weight"), ffn, config.hidden));
+        }
         TRY(weights.up, loader.matrix(name("ffn_up.weight"), ffn, config.hidden));
     }
     TRY(weights.down, loader.matrix(name("ffn_down.weight"), config.hidden, ffn));
@@ -69,15 +76,22 @@ base::Status FeedForwardRunner::run(Device& device, const model::ModelConfig& co
                                     const FeedForwardWeights& weights, const LayerRows& rows,
                                     BlockRows& shared) {
     if (!config.parallel_blocks)
-        TRY_VOID(shared.normed.run(device, config, rows, weights.norm.get()));
+        TRY_VOID(
+            shared.normed.run(device, config, rows, weights.norm.get(), weights.norm_bias.get()));
     return run_normed(device, config, weights, rows, shared);
 }
 
 base::Status FeedForwardRunner::make_gate(Device& device, const model::ModelConfig& config,
                                           const FeedForwardWeights& weights, const Buffer& normed,
                                           std::int64_t rows) {
-    const std::int64_t ffn = weights.gate->shape().rows;
+    const std::int64_t ffn = weights.up->shape().rows;
     TRY_VOID(make_room(device, gate_, rows * ffn));
+    if (weights.gate == nullptr) {
+        const ops::Projection up[] = {{*weights.up, *gate_}};
+        device.matmul({normed, rows, up});
+        gate_rows(device, config, *gate_, *gate_, rows, ffn);
+        return base::Ok{};
+    }
     TRY_VOID(make_room(device, up_, rows * ffn));
     const ops::Projection gate_up[] = {{*weights.gate, *gate_}, {*weights.up, *up_}};
     device.matmul({normed, rows, gate_up});

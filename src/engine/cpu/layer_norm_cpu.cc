@@ -11,7 +11,8 @@ void CpuDevice::layer_norm(const ops::LayerNorm& op) {
     float* y = data_of(op.y);
     pool_.run(op.rows, [&](std::int64_t row, int) {
         const std::int64_t at = row * op.width;
-        kernels_.layer_norm(x + at, weight, op.width, op.epsilon, y + at);
+        const float* of_row = weight + row % op.n_weights * op.width;
+        kernels_.layer_norm(x + at, of_row, op.width, op.epsilon, y + at);
     });
 }
 

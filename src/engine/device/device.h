@@ -20,6 +20,7 @@
 #include "engine/ops/layer_norm.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/reduce_logits.h"
+#include "engine/ops/reglu.h"
 #include "engine/ops/rms_norm.h"
 #include "engine/ops/rope.h"
 #include "engine/ops/scale_rows.h"
@@ -93,6 +94,7 @@ class Device {
     virtual void add_rows(const ops::AddRows& op) = 0;
     virtual void add_bias(const ops::AddBias& op) = 0;
     virtual void geglu(const ops::Geglu& op) = 0;
+    virtual void reglu(const ops::Reglu& op) = 0;
     virtual void clamped_swiglu(const ops::ClampedSwiglu& op) = 0;
     virtual void layer_norm(const ops::LayerNorm& op) = 0;
     virtual void scale_rows(const ops::ScaleRows& op) = 0;

@@ -58,6 +58,7 @@ class DeviceGroup final : public Device {
     void add_rows(const ops::AddRows& op) override;
     void add_bias(const ops::AddBias& op) override;
     void geglu(const ops::Geglu& op) override;
+    void reglu(const ops::Reglu& op) override;
     void clamped_swiglu(const ops::ClampedSwiglu& op) override;
     void layer_norm(const ops::LayerNorm& op) override;
     void scale_rows(const ops::ScaleRows& op) override;
@@ -85,6 +86,7 @@ class DeviceGroup final : public Device {
     // It is about to be overwritten, on every rank or each its columns.
     bool write_whole(Buffer& buffer);
     bool write_parts(Buffer& buffer, std::int64_t rows, std::int64_t width);
+    void norm_heads(const ops::LayerNorm& op);
     bool write_product(const ops::Projection& to, std::int64_t rows);
     // Says of a buffer that an operator changes in place which form of it holds.
     static void only_whole(Buffer& buffer);

@@ -181,6 +181,10 @@ void DeviceGroup::geglu(const ops::Geglu& op) {
     run_gated(op, [](Device& device, const ops::Geglu& own) { device.geglu(own); });
 }
 
+void DeviceGroup::reglu(const ops::Reglu& op) {
+    run_gated(op, [](Device& device, const ops::Reglu& own) { device.reglu(own); });
+}
+
 void DeviceGroup::clamped_swiglu(const ops::ClampedSwiglu& op) {
     run_gated(op,
               [](Device& device, const ops::ClampedSwiglu& own) { device.clamped_swiglu(own); });
@@ -209,7 +213,22 @@ void DeviceGroup::add_bias(const ops::AddBias& op) {
     }
 }
 
+// Of heads, of which each rank has some.
+void DeviceGroup::norm_heads(const ops::LayerNorm& op) {
+    const std::int64_t rows = op.rows / op.n_weights;
+    const std::int64_t width = op.n_weights * op.width;
+    CHECK(op.n_weights % ranks() == 0 && &op.x == &op.y);
+    if (!need_parts(op.weight, 1, width) || !need_parts(op.y, rows, width)) return;
+    only_parts(op.y);
+    const int each = op.n_weights / static_cast<int>(ranks());
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+        ranks_[rank]->layer_norm({columns_of(op.x, rank), columns_of(op.weight, rank),
+                                  columns_of(op.y, rank), rows * each, op.width, op.epsilon, each});
+    }
+}
+
 void DeviceGroup::layer_norm(const ops::LayerNorm& op) {
+    if (op.n_weights > 1) return norm_heads(op);
     if (!need_whole(op.x) || !need_whole(op.weight) || !write_whole(op.y)) return;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
         ranks_[rank]->layer_norm({whole_of(op.x, rank), whole_of(op.weight, rank),

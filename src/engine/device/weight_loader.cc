@@ -48,7 +48,8 @@ base::Result<const model::TensorInfo*> WeightLoader::find(std::string_view name)
 
 base::Result<std::int64_t> WeightLoader::bytes(std::string_view name) const {
     TRY(const model::TensorInfo* info, find(name));
-    if (info->shape.size() < 2) return device_.buffer_bytes(info->row_length());
+    if (model::is_vector(name, info->shape.size()))
+        return device_.buffer_bytes(info->row_length() * info->rows());
     const std::int64_t count = info->shape.size() > 2 ? info->shape[2] : 1;
     return device_.matrix_bytes({info->type, count, info->rows() / count, info->row_length()});
 }

@@ -117,6 +117,20 @@ void geglu(const float* gate, const float* up, std::int64_t n, float* y) {
     }
 }
 
+HELIX_INLINE Floats relu_times(Floats gate, Floats up) {
+    return mul(max(gate, set1(0.0F)), up);
+}
+
+void reglu(const float* gate, const float* up, std::int64_t n, float* y) {
+    std::int64_t i = 0;
+    for (; i + 16 <= n; i += 16) store(y + i, relu_times(load(gate + i), load(up + i)));
+    const int rest = static_cast<int>(n - i);
+    if (rest > 0) {
+        const Floats g = load_first(gate + i, rest, 0.0F);
+        store_first(y + i, rest, relu_times(g, load_first(up + i, rest, 0.0F)));
+    }
+}
+
 HELIX_INLINE Floats clamped_silu_times(Floats gate, Floats up) {
     const Floats one = set1(1.0F);
     gate = min(set1(7.0F), gate);

@@ -203,6 +203,7 @@ std::vector<Check> operator_checks(std::uint64_t seed, bool quick) {
     checks.push_back(
         make_check<WidthCase>("biases", {{3, 5}, {9, 160}}, add_bias_values, width_shape));
     checks.push_back(make_check<WidthCase>("GeGLU", {{3, 5}, {7, 160}}, geglu_values, width_shape));
+    checks.push_back(make_check<WidthCase>("ReGLU", {{3, 5}, {7, 160}}, reglu_values, width_shape));
     checks.push_back(
         make_check<WidthCase>("scaled rows", {{3, 5}, {7, 160}}, scale_rows_values, width_shape));
     checks.push_back(make_check("SwiGLU", width_cases(random), swiglu_values, width_shape));

@@ -290,6 +290,10 @@ Values geglu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
     return gated_values(device, c, seed, &Device::geglu);
 }
 
+Values reglu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
+    return gated_values(device, c, seed, &Device::reglu);
+}
+
 Values clamped_swiglu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
     return gated_values(device, c, seed, &Device::clamped_swiglu);
 }

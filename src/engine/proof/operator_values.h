@@ -84,6 +84,7 @@ Values swiglu_values(Device& device, const WidthCase& c, std::uint64_t seed);
 Values clamped_swiglu_values(Device& device, const WidthCase& c, std::uint64_t seed);
 // The same with GELU.
 Values geglu_values(Device& device, const WidthCase& c, std::uint64_t seed);
+Values reglu_values(Device& device, const WidthCase& c, std::uint64_t seed);
 // Into another buffer, and in place.
 Values layer_norm_values(Device& device, const WidthCase& c, std::uint64_t seed);
 // With a factor alone, and with a cap; what is no number is among them where there are more than 8.

@@ -21,6 +21,7 @@ namespace {
 
 constexpr const char* kEmbedding = "token_embd.weight";
 constexpr const char* kOutputNorm = "output_norm.weight";
+constexpr const char* kOutputNormBias = "output_norm.bias";
 constexpr const char* kHead = "output.weight";
 // That are normed at once, and that the head gets at once: their logits stay small.
 constexpr std::int64_t kScoredRows = 64;
@@ -130,6 +131,7 @@ base::Result<std::int64_t> ModelRunner::weight_bytes(const WeightLoader& loader,
         TRY(const std::int64_t head, loader.bytes(config_.tied_embeddings ? kEmbedding : kHead));
         TRY(const std::int64_t norm, loader.bytes(kOutputNorm));
         sum += head + norm;
+        if (config_.norm_bias) sum += loader.vector_bytes(config_.hidden);
     }
     return sum;
 }
@@ -161,6 +163,9 @@ base::Status ModelRunner::load_head(WeightLoader& loader) {
     // Not before, since the rows are most often those of the same tensor.
     if (rank.present()) weights_->release(rank.tensor);
     TRY(head_, std::move(head));
+    if (config_.norm_bias) {
+        TRY(output_norm_bias_, loader.vector(kOutputNormBias, config_.hidden));
+    }
     TRY(output_norm_, loader.vector(kOutputNorm, config_.hidden));
     return base::Ok{};
 }
@@ -168,6 +173,7 @@ base::Status ModelRunner::load_head(WeightLoader& loader) {
 void ModelRunner::drop_head() {
     head_ = nullptr;
     output_norm_ = nullptr;
+    output_norm_bias_ = nullptr;
     rank_rows_ = {};
 }
 
@@ -455,6 +461,7 @@ base::Status ModelRunner::norm_for_head(std::span<const ops::RowRange> ranges,
     TRY_VOID(make_room(*device_, to, rows * hidden));
     device_->copy_rows({*hidden_, *to, hidden, ranges});
     norm_rows(*device_, config_, *to, *output_norm_, *to, rows);
+    if (output_norm_bias_ != nullptr) device_->add_bias({*to, *output_norm_bias_, rows, hidden});
     return base::Ok{};
 }
 

@@ -123,7 +123,7 @@ class ModelRunner final : public Backend {
     std::optional<ops::RopeTable> windowed_rope_table_, temperature_table_;
     std::span<const std::byte> embedding_;
     model::TensorType embedding_type_ = model::TensorType::f32;
-    std::unique_ptr<Buffer> output_norm_;
+    std::unique_ptr<Buffer> output_norm_, output_norm_bias_;
     std::unique_ptr<Matrix> head_;
     std::vector<float> rank_rows_;  // [rows of the rank head, hidden]; empty = none
     std::unique_ptr<KvArena> kv_;

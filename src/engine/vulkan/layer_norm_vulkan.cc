@@ -12,14 +12,11 @@ void VulkanDevice::layer_norm(const ops::LayerNorm& op) {
         VkDeviceAddress x, weight, y;
         std::uint32_t rows, width;
         float epsilon;
-        std::uint32_t unused;
-    } const push{vulkan(op.x).address(),
-                 vulkan(op.weight).address(),
-                 vulkan(op.y).address(),
-                 word(op.rows),
-                 word(op.width),
-                 op.epsilon,
-                 0};
+        std::uint32_t n_weights;
+    } const push{vulkan(op.x).address(), vulkan(op.weight).address(),
+                 vulkan(op.y).address(), word(op.rows),
+                 word(op.width),         op.epsilon,
+                 word(op.n_weights)};
     VulkanCommands::Operator(*commands_).dispatch(shaders::layer_norm, push, groups_for(op.rows));
 }
 

@@ -15,6 +15,7 @@ constexpr std::int64_t kManyFloats = 256 * 4 * kLanes;
 constexpr std::uint32_t kSilu = 0;
 constexpr std::uint32_t kGelu = 1;
 constexpr std::uint32_t kClamped = 2;
+constexpr std::uint32_t kRelu = 3;
 
 }  // namespace
 
@@ -38,6 +39,10 @@ void VulkanDevice::swiglu(const ops::Swiglu& op) {
 
 void VulkanDevice::geglu(const ops::Geglu& op) {
     gate(op.gate, op.up, op.rows * op.width, op.width, kGelu);
+}
+
+void VulkanDevice::reglu(const ops::Reglu& op) {
+    gate(op.gate, op.up, op.rows * op.width, op.width, kRelu);
 }
 
 void VulkanDevice::clamped_swiglu(const ops::ClampedSwiglu& op) {

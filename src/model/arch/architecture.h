@@ -32,11 +32,12 @@ extern const DecoderTraits kGlm4Moe;
 extern const DecoderTraits kMiniMaxM2;
 extern const DecoderTraits kGptOss;
 extern const DecoderTraits kLlama4;
+extern const DecoderTraits kNemotron;
 
 // What an architecture that is known and not supported would need, in a few words; "" for others.
 std::string_view lacking_mechanisms(std::string_view architecture);
 
-// The tensor of this name with exactly this shape. One-dimensional ones (norms, factors) and biases
+// The tensor of this name with exactly this shape. One-dimensional ones (factors), norms and biases
 // are float.
 base::Result<const TensorInfo*> expect_tensor(const GgufFile& file, std::string_view name,
                                               const std::vector<std::int64_t>& shape);

@@ -1,12 +1,15 @@
 #include "model/arch/decoder.h"
 
 // Command R, and Command R7B and A (cohere2): LayerNorm, of which attention and feed-forward read
-// the same row. In the later ones three of four layers have a window, and these alone have rope.
+// the same row. Command R+ norms heads of queries and keys so, too, each with weights of its own.
+// In the later ones three of four layers have a window, and these alone have rope.
 
 namespace helix::model {
 
 const DecoderTraits kCommandR{.name = "command-r",
                               .rope_pairs = RopePairs::adjacent,
+                              .qk_norm = QkNorm::centred,
+                              .qk_norm_optional = true,
                               .norm = NormKind::layer,
                               .parallel_blocks = true,
                               .logit_scale = DecoderTraits::LogitScale::multiplies,

@@ -180,6 +180,7 @@ base::Status read_heads(const GgufFile& file, const DecoderTraits& traits, Model
     config.layer_scales =
         traits.layer_scales && file.find_tensor("blk.0.layer_output_scale.weight") != nullptr;
     config.norm = traits.norm;
+    config.norm_bias = traits.norm_bias;
     const char* epsilon = traits.norm == NormKind::layer ? "attention.layer_norm_epsilon"
                                                          : "attention.layer_norm_rms_epsilon";
     TRY(config.norm_epsilon, optional_positive(file, key(epsilon), config.norm_epsilon));
@@ -406,6 +407,10 @@ void add_attention_tensors(const ModelConfig& config, std::int32_t layer, LayerT
         tensors["attn_q_norm.weight"] = {whole ? q : head_dim};
         tensors["attn_k_norm.weight"] = {whole ? kv : head_dim};
     }
+    if (config.qk_norm == QkNorm::centred) {
+        tensors["attn_q_norm.weight"] = {head_dim, config.n_heads};
+        tensors["attn_k_norm.weight"] = {head_dim, config.kv_heads_of(layer)};
+    }
     if (config.layer_scales) tensors["layer_output_scale.weight"] = {1};
 }
 
@@ -448,6 +453,7 @@ LayerTensors layer_tensors(const ModelConfig& config, std::int32_t layer) {
     add_attention_tensors(config, layer, tensors);
     if (config.input_norms) tensors["attn_norm.weight"] = {hidden};
     if (config.input_norms && !config.parallel_blocks) tensors[config.feed_forward_norm] = {hidden};
+    if (config.norm_bias) tensors["attn_norm.bias"] = tensors["ffn_norm.bias"] = {hidden};
     if (config.output_norms) {
         tensors["post_attention_norm.weight"] = {hidden};
         tensors["post_ffw_norm.weight"] = {hidden};
@@ -456,7 +462,7 @@ LayerTensors layer_tensors(const ModelConfig& config, std::int32_t layer) {
         add_expert_tensors(config, tensors);
         if (!config.dense_beside_experts) return tensors;
     }
-    if (!config.fused_gate_up) tensors["ffn_gate.weight"] = {hidden, ffn};
+    if (!config.fused_gate_up && config.has_gate()) tensors["ffn_gate.weight"] = {hidden, ffn};
     tensors["ffn_up.weight"] = {hidden, config.fused_gate_up ? 2 * ffn : ffn};
     tensors["ffn_down.weight"] = {ffn, hidden};
     return tensors;
@@ -497,7 +503,8 @@ base::Status refuse_other_tensors(const GgufFile& file, const ModelConfig& confi
     for (const TensorInfo& tensor : file.tensors()) {
         const std::string_view name = tensor.name;
         if (name == "token_embd.weight" || name == "output_norm.weight" ||
-            name == "output.weight" || name == kClassifierHead || is_rope_factors(traits, name)) {
+            name == "output.weight" || name == kClassifierHead || is_rope_factors(traits, name) ||
+            (config.norm_bias && name == "output_norm.bias")) {
             continue;
         }
         const std::int32_t layer = layer_of_tensor(name);
@@ -537,6 +544,7 @@ base::Status check_tensors(const GgufFile& file, const DecoderTraits& traits, Mo
     config.vocab = static_cast<std::int32_t>(vocab);
     TRY_VOID(expect_tensor(file, "token_embd.weight", {config.hidden, vocab}));
     TRY_VOID(expect_tensor(file, "output_norm.weight", {config.hidden}));
+    if (config.norm_bias) TRY_VOID(expect_tensor(file, "output_norm.bias", {config.hidden}));
     config.tied_embeddings = file.find_tensor("output.weight") == nullptr;
     if (!config.tied_embeddings) {
         TRY_VOID(expect_tensor(file, "output.weight", {config.hidden, vocab}));

@@ -62,6 +62,7 @@ struct DecoderTraits {
     // Models of so many experts norm no queries and keys, unless kUnweightedQkNorm says so.
     std::int32_t experts_without_qk_norm = 0;
     NormKind norm = NormKind::rms;
+    bool norm_bias = false;
     bool parallel_blocks = false;
     Activation activation = Activation::silu;
     // The keys embedding_scale, residual_scale and attention.scale may be there.

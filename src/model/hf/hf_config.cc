@@ -98,7 +98,7 @@ class ConfigReader {
         const bool gelu = config_.traits->activation == Activation::gelu;
         const char* key =
             gelu && present(root_, "hidden_activation") ? "hidden_activation" : "hidden_act";
-        const std::string expected = gelu ? "gelu_pytorch_tanh" : "silu";
+        const std::string expected = family_.activation;
         TRY(const std::string activation, root_.text_or(key, expected));
         if (activation != expected) return root_.child(key).error(fmt::format("\"{}\"", expected));
         TRY_VOID(read_qk_norm());
@@ -184,8 +184,7 @@ class ConfigReader {
         const bool often_tied = config_.traits->tied_by_default;
         TRY(config_.tied_embeddings, flag_or(root_, "tie_word_embeddings", often_tied));
         const bool centred = config_.traits->norm == NormKind::layer;
-        TRY(const float epsilon, positive_or(root_, centred ? "layer_norm_eps" : "rms_norm_eps",
-                                             centred ? 1e-5 : family_.norm_epsilon));
+        TRY(const float epsilon, positive_or(root_, family_.epsilon_key, family_.norm_epsilon));
         set_count("block_count", config_.n_layers);
         set_count("embedding_length", config_.hidden);
         TRY_VOID(read_dense_parts());

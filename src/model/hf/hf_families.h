@@ -34,6 +34,8 @@ struct HfFamily {
     // Where the file says nothing.
     double rope_base = 10000;
     double norm_epsilon = 1e-6;
+    const char* epsilon_key = "rms_norm_eps";
+    const char* activation = "silu";
 };
 
 std::span<const HfFamily> hf_families();

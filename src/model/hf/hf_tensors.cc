@@ -40,6 +40,8 @@ class List {
         const std::string theirs = fmt::format("{}layers.{}.", config_.prefix, index);
         const auto norm = [&](bool there, const char* name, const char* source) {
             if (there) vector(ours + name + ".weight", theirs + source + ".weight", config_.hidden);
+            if (there && traits_.norm_bias)
+                vector(ours + name + ".bias", theirs + source + ".bias", config_.hidden);
         };
         norm(traits_.input_norms, "attn_norm", config_.norms.attention);
         attention(index, ours, theirs + "self_attn.");
@@ -49,6 +51,9 @@ class List {
         if (traits_.input_norms && !traits_.parallel_blocks) {
             vector(ours + std::string(traits_.feed_forward_norm),
                    theirs + config_.norms.feed_forward + ".weight", config_.hidden);
+            if (traits_.norm_bias)
+                vector(ours + "ffn_norm.bias", theirs + config_.norms.feed_forward + ".bias",
+                       config_.hidden);
         }
         if (config_.n_experts > 0 && traits_.dense_beside_experts) {
             gemma4_experts(ours, theirs);
@@ -88,7 +93,13 @@ class List {
             vector(ours + "attn_k.bias", theirs + "k_proj.bias", kv);
             vector(ours + "attn_v.bias", theirs + "v_proj.bias", kv);
         }
-        if (config_.qk_norm) {
+        if (config_.qk_norm && traits_.qk_norm == QkNorm::centred) {
+            matrix(ours + "attn_q_norm.weight", theirs + "q_norm.weight", config_.n_heads, head_dim)
+                .keep_float = true;
+            matrix(ours + "attn_k_norm.weight", theirs + "k_norm.weight", config_.n_kv_heads,
+                   head_dim)
+                .keep_float = true;
+        } else if (config_.qk_norm) {
             const bool whole = traits_.qk_norm == QkNorm::projection;
             vector(ours + "attn_q_norm.weight", theirs + "q_norm.weight", whole ? q : head_dim);
             vector(ours + "attn_k_norm.weight", theirs + "k_norm.weight", whole ? kv : head_dim);
@@ -105,7 +116,8 @@ class List {
         if (traits_.fused_gate_up) {
             matrix(ours + "ffn_up.weight", theirs + "gate_up_proj.weight", 2 * ffn, config_.hidden);
         } else {
-            matrix(ours + "ffn_gate.weight", theirs + "gate_proj.weight", ffn, config_.hidden);
+            if (traits_.activation != Activation::squared_relu)
+                matrix(ours + "ffn_gate.weight", theirs + "gate_proj.weight", ffn, config_.hidden);
             matrix(ours + "ffn_up.weight", theirs + "up_proj.weight", ffn, config_.hidden);
         }
         matrix(ours + "ffn_down.weight", theirs + "down_proj.weight", config_.hidden, ffn);
@@ -298,6 +310,8 @@ std::vector<HfTensor> hf_tensors(const HfConfig& config) {
                 config.hidden);
     for (std::int32_t layer = 0; layer < config.n_layers; ++layer) list.layer(layer);
     list.vector("output_norm.weight", config.prefix + "norm.weight", config.hidden);
+    if (config.traits->norm_bias)
+        list.vector("output_norm.bias", config.prefix + "norm.bias", config.hidden);
     if (!config.tied_embeddings) {
         list.matrix("output.weight", config.head, config.vocab, config.hidden);
     }

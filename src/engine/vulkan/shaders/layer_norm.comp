@@ -8,6 +8,7 @@ layout(push_constant, scalar) uniform Push {
     Floats x, weight, y;
     uint rows, width;
     float epsilon;
+    uint n_weights;
 };
 shared float lanes[16];
 
@@ -31,6 +32,7 @@ void main() {
     uint lane = gl_LocalInvocationIndex;
     for (uint row = gl_WorkGroupID.x; row < rows; row += gl_NumWorkGroups.x) {
         uint first = row * width;
+        uint first_weight = row % n_weights * width;
         precise float sum = 0.0;
         for (uint i = lane; lane < 16u && i < width; i += 16u) sum = sum + x.v[first + i];
         float mean = mean_of(sum);
@@ -42,7 +44,7 @@ void main() {
         precise float variance = mean_of(squares) + epsilon;
         float factor = div(1.0, square_root(variance));
         for (uint i = lane; i < width; i += 128u) {
-            precise float value = (x.v[first + i] - mean) * factor * weight.v[i];
+            precise float value = (x.v[first + i] - mean) * factor * weight.v[first_weight + i];
             y.v[first + i] = value;
         }
     }

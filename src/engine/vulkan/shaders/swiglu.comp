@@ -16,11 +16,16 @@ layout(push_constant, scalar) uniform Push {
     Blocks blocks;
     uint count;
 };
-// What the gate is put through: 0, SiLU; 1, GELU; 2, SiLU of clamped numbers (ops/clamped_swiglu.h).
+// What the gate is put through: 0, SiLU; 1, GELU; 2, SiLU of clamped numbers (ops/clamped_swiglu.h);
+// 3, ReLU.
 layout(constant_id = 2) const uint kActivation = 0;
 shared uvec4 made[kLanes / 4u];
 
 float gated(float g, float u) {
+    if (kActivation == 3) {
+        precise const float product = (g > 0.0 ? g : 0.0) * u;
+        return product;
+    }
     precise float minus = 0.0 - g;
     if (kActivation == 1) {
         precise float square = g * g;
