@@ -33,7 +33,7 @@ std::vector<ContextRun> context_runs(const std::vector<LengthPair>& requests) {
 
 // The least and the greatest context, and about equally many rows between any two neighbours.
 std::vector<double> chosen_contexts(const std::vector<ContextRun>& runs) {
-    constexpr int kParts = 12;
+    constexpr int kContextParts = 12;
     constexpr int kPoints = 3;  // that stand for one request's rows
     std::vector<std::pair<double, double>> points;
     double all = 0;
@@ -54,8 +54,8 @@ std::vector<double> chosen_contexts(const std::vector<ContextRun>& runs) {
     int part = 1;
     for (const auto& [context, weight] : points) {
         passed += weight;
-        if (part >= kParts || passed < all * part / kParts) continue;
-        while (part < kParts && passed >= all * part / kParts) ++part;
+        if (part >= kContextParts || passed < all * part / kContextParts) continue;
+        while (part < kContextParts && passed >= all * part / kContextParts) ++part;
         if (context >= chosen.back() + 1 && context <= most - 1) {
             chosen.push_back(std::floor(context));
         }
