@@ -48,13 +48,31 @@ ExperimentCase online(const Place& place, const std::string& method, ExperimentP
     return c;
 }
 
+struct OnlineRun {
+    std::string method;
+    ExperimentPolicy policy;
+    const char* policy_name() const {
+        return policy == ExperimentPolicy::own ? "ours" : "published";
+    }
+};
+
+std::vector<OnlineRun> online_runs(const Place& place) {
+    std::vector<OnlineRun> runs;
+    for (const std::string& method : methods_of(place)) {
+        if (!runs_online(method)) continue;
+        runs.push_back({method, ExperimentPolicy::published});
+        if (runs_online_our_way(method)) runs.push_back({method, ExperimentPolicy::own});
+    }
+    return runs;
+}
+
 void ask_place(ExperimentSession& session, const Place& place) {
     for (const std::string& method : methods_of(place)) {
         session.want(offline(place, method, ExperimentPolicy::published));
         session.want(offline(place, method, ExperimentPolicy::own));
-        if (!runs_online(method)) continue;
-        session.want(online(place, method, ExperimentPolicy::published));
-        if (runs_online_our_way(method)) session.want(online(place, method, ExperimentPolicy::own));
+    }
+    for (const OnlineRun& run : online_runs(place)) {
+        session.want(online(place, run.method, run.policy));
     }
 }
 
@@ -143,29 +161,25 @@ void write_online(const ExperimentSession& session, ExperimentPage& page, const 
     view::ShareChart next;
     next.title = table.title;
     next.unit = "seconds per token after it";
-    for (const std::string& method : methods_of(place)) {
-        if (!runs_online(method)) continue;
-        for (const ExperimentPolicy policy : {ExperimentPolicy::published, ExperimentPolicy::own}) {
-            const bool own = policy == ExperimentPolicy::own;
-            if (own && !runs_online_our_way(method)) continue;
-            const ExperimentCase c = online(place, method, policy);
-            const ExperimentResult& result = session.result(c);
-            note_errors(page, c.title(), result);
-            if (!result.error.empty()) continue;
-            const PublishedRun published =
-                own ? PublishedRun{} : published_run(place, method, true);
-            table.rows.push_back(
-                {method_cell(method, result), own ? "ours" : "published",
-                 cell(result.offered_tokens_per_s, 0), cell(published.decode_tokens_per_s, 1),
-                 rate_cell(result, 2),
-                 ratio_cell(result.report.decode_tokens_per_s, published.decode_tokens_per_s),
-                 cell(published.ttft_p50_s, 2), latency_cell(result.report.ttft),
-                 cell(published.tpot_p50_s, 2), latency_cell(result.report.tpot)});
-            const std::string name =
-                fmt::format("{}{}", method_label(method, result), own ? ", our policy" : "");
-            first.series.push_back(latency_curve(name, result.report.ttft));
-            next.series.push_back(latency_curve(name, result.report.tpot));
-        }
+    for (const OnlineRun& run : online_runs(place)) {
+        const bool own = run.policy == ExperimentPolicy::own;
+        const ExperimentCase c = online(place, run.method, run.policy);
+        const ExperimentResult& result = session.result(c);
+        note_errors(page, c.title(), result);
+        if (!result.error.empty()) continue;
+        const PublishedRun published =
+            own ? PublishedRun{} : published_run(place, run.method, true);
+        table.rows.push_back(
+            {method_cell(run.method, result), run.policy_name(),
+             cell(result.offered_tokens_per_s, 0), cell(published.decode_tokens_per_s, 1),
+             rate_cell(result, 2),
+             ratio_cell(result.report.decode_tokens_per_s, published.decode_tokens_per_s),
+             cell(published.ttft_p50_s, 2), latency_cell(result.report.ttft),
+             cell(published.tpot_p50_s, 2), latency_cell(result.report.tpot)});
+        const std::string name =
+            fmt::format("{}{}", method_label(run.method, result), own ? ", our policy" : "");
+        first.series.push_back(latency_curve(name, result.report.ttft));
+        next.series.push_back(latency_curve(name, result.report.tpot));
     }
     page.table(std::move(table));
     page.shares(fmt::format("{}-{}-ttft", place.cluster, place.model), first);
@@ -195,22 +209,15 @@ base::Status write_warmup(ExperimentSession& session, ExperimentPage& page) {
                   "after warmup"};
     for (const char* cluster : kClusters) {
         const Place place{cluster, k70b};
-        for (const std::string& method : methods_of(place)) {
-            if (!runs_online(method)) continue;
-            for (const ExperimentPolicy policy :
-                 {ExperimentPolicy::published, ExperimentPolicy::own}) {
-                const bool own = policy == ExperimentPolicy::own;
-                if (own && !runs_online_our_way(method)) continue;
-                const auto& empty = session.result(online(place, method, policy));
-                const auto& warm = session.result(online_after_warmup(place, method, policy));
-                note_errors(page, fmt::format("{}, {}", cluster, method_title(method)), warm);
-                if (!warm.error.empty()) continue;
-                table.rows.push_back(
-                    {cluster, method_cell(method, warm), own ? "ours" : "published",
-                     rate_cell(empty, 2), rate_cell(warm, 2), latency_cell(empty.report.ttft),
-                     latency_cell(warm.report.ttft), latency_cell(empty.report.tpot),
-                     latency_cell(warm.report.tpot)});
-            }
+        for (const OnlineRun& run : online_runs(place)) {
+            const auto& empty = session.result(online(place, run.method, run.policy));
+            const auto& warm = session.result(online_after_warmup(place, run.method, run.policy));
+            note_errors(page, fmt::format("{}, {}", cluster, method_title(run.method)), warm);
+            if (!warm.error.empty()) continue;
+            table.rows.push_back({cluster, method_cell(run.method, warm), run.policy_name(),
+                                  rate_cell(empty, 2), rate_cell(warm, 2),
+                                  latency_cell(empty.report.ttft), latency_cell(warm.report.ttft),
+                                  latency_cell(empty.report.tpot), latency_cell(warm.report.tpot)});
         }
     }
     page.table(std::move(table));
@@ -223,14 +230,9 @@ base::Status write_warmup(ExperimentSession& session, ExperimentPage& page) {
 void ask_warmup(ExperimentSession& session) {
     for (const char* cluster : kClusters) {
         const Place place{cluster, k70b};
-        for (const std::string& method : methods_of(place)) {
-            if (!runs_online(method)) continue;
-            for (const ExperimentPolicy policy :
-                 {ExperimentPolicy::published, ExperimentPolicy::own}) {
-                if (policy == ExperimentPolicy::own && !runs_online_our_way(method)) continue;
-                session.want(online(place, method, policy));
-                session.want(online_after_warmup(place, method, policy));
-            }
+        for (const OnlineRun& run : online_runs(place)) {
+            session.want(online(place, run.method, run.policy));
+            session.want(online_after_warmup(place, run.method, run.policy));
         }
     }
 }

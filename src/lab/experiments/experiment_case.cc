@@ -6,10 +6,10 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "lab/simulation/run_watch.h"
 #include "lab/simulation/simulated_load.h"
 #include "lab/simulation/simulation_setup.h"
 #include "sim/published/reference_world.h"
-#include "sim/report/run_detail.h"
 #include "sim/throughput/helix_run.h"
 #include "sim/throughput/peak_search.h"
 
@@ -108,15 +108,12 @@ base::Result<sim::SimReport> run_watched(const Problem& problem, const Experimen
                                          Setup& setup, const spec::Placement& placement,
                                          double start_s, const Run& run) {
     if (!c.detail) return run(setup);
-    const auto at = [](double seconds) { return base::TimePoint{base::from_seconds(seconds).ns}; };
-    sim::RunDetailOptions options;
-    options.window_begin = at(start_s + setup.warmup_s);
-    options.window_end = at(start_s + setup.warmup_s + setup.duration_s);
-    options.from_admission = !setup.online;
-    sim::RunDetailObserver observer(problem.cluster, placement, {}, options);
-    setup.observer = &observer;
+    TRY(const auto watch,
+        RunWatch::create({}, problem.cluster, placement, problem.model.n_layers, {}, start_s,
+                         setup.warmup_s, setup.duration_s, !setup.online));
+    setup.observer = watch->observer();
     TRY(sim::SimReport report, run(setup));
-    report.detail = observer.detail();
+    TRY_VOID(watch->finish(report, {}, {}));
     return report;
 }
 
@@ -140,12 +137,7 @@ base::Result<sim::SimReport> run_part(const ExperimentData& data, const Problem&
         load.population = c.population > 0 ? c.population : part.population;
     }
     put_under_load(reference, load);
-    spec::Placement placement;
-    placement.layers.resize(problem.cluster.nodes.size());
-    for (const sim::ReferenceNode& node : reference.nodes) {
-        placement.layers[static_cast<std::size_t>(node.node)] = node.layers;
-    }
-    return run_watched(problem, c, reference, placement, reference.start_s,
+    return run_watched(problem, c, reference, placement_of(problem, reference), reference.start_s,
                        [](const sim::ReferenceSetup& s) { return sim::run_reference(s); });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "lab/experiments/experiments.h"
 #include "lab/experiments/published.h"
@@ -90,16 +91,34 @@ std::string longest_wait(const sim::SimReport& report) {
     return fmt::format("{:.3f}", wait_s);
 }
 
-constexpr const char* kLinksNote =
-    "Congested: links that send for more than half of the window, of those that send at all. "
-    "Longest wait: of a message behind others, on average over the messages of the link where it "
-    "is longest.";
+// The last columns of a table about links, and what is said below it.
+void add_links_head(ExperimentTable& table) {
+    for (const char* head : {"busiest link", "congested links", "longest wait for a link s"}) {
+        table.head.emplace_back(head);
+    }
+}
+
+void add_links_row(ExperimentTable& table, std::vector<std::string> row,
+                   const sim::SimReport& report) {
+    row.push_back(busiest_link(report));
+    row.push_back(congested_links(report));
+    row.push_back(longest_wait(report));
+    table.rows.push_back(std::move(row));
+}
+
+void show_links(ExperimentPage& page, ExperimentTable table) {
+    page.table(std::move(table));
+    page.text(
+        "Congested: links that send for more than half of the window, of those that send at all. "
+        "Longest wait: of a message behind others, on average over the messages of the link where "
+        "it is longest.");
+}
 
 ExperimentTable use_table() {
     ExperimentTable table;
     table.title = "What machines and links do (LLaMA 70B, offline, published policy)";
-    table.head = {"cluster",      "layout",          "machines compute, by type",
-                  "busiest link", "congested links", "longest wait for a link s"};
+    table.head = {"cluster", "layout", "machines compute, by type"};
+    add_links_head(table);
     return table;
 }
 
@@ -138,8 +157,8 @@ base::Status write_placement(ExperimentSession& session, ExperimentPage& page) {
              ratio_cell(report.decode_tokens_per_s, row.simulated), cell(report.ttft.mean, 2),
              cell(report.tpot.mean, 2), cell(ours.report.decode_tokens_per_s, 2),
              cell(ours.report.ttft.mean, 2)});
-        use.rows.push_back({row.cluster, method_cell(row.method, theirs), busy_by_type(report),
-                            busiest_link(report), congested_links(report), longest_wait(report)});
+        add_links_row(use, {row.cluster, method_cell(row.method, theirs), busy_by_type(report)},
+                      report);
         if (charts.empty() || charts.back().title != row.cluster) {
             charts.push_back({row.cluster, "decode tokens/s", {}, {}});
             charts.back().series = {{"published policy", {}}, {"our policy", {}}};
@@ -155,8 +174,7 @@ base::Status write_placement(ExperimentSession& session, ExperimentPage& page) {
         chart.title = "Layouts on " + cluster;
         page.bars("placement-" + cluster, chart);
     }
-    page.table(std::move(use));
-    page.text(kLinksNote);
+    show_links(page, std::move(use));
     if (planned) page.text(kPlannedNote);
     page.text(
         "A higher maximum flow does not mean more decode tokens/s: KV memory and depth decide, "
@@ -217,8 +235,8 @@ base::Status write_scheduling(ExperimentSession& session, ExperimentPage& page) 
         "Helix over it", "TTFT s",    "TPOT s",          "as the prototype", "Helix over it"};
     ExperimentTable links;
     links.title = "What links do under every scheduler (published policy)";
-    links.head = {"cluster", "scheduler", "busiest link", "congested links",
-                  "longest wait for a link s"};
+    links.head = {"cluster", "scheduler"};
+    add_links_head(links);
     double published_helix = 0;
     double ours_helix = 0;
     double prototype_helix = 0;
@@ -248,8 +266,7 @@ base::Status write_scheduling(ExperimentSession& session, ExperimentPage& page) 
              cell(fifo.report.tpot.mean, 2), cell(prototype, 2),
              ratio_cell(prototype_helix, prototype)});
         if (!fifo.error.empty()) continue;
-        links.rows.push_back({row.cluster, row.scheduler, busiest_link(fifo.report),
-                              congested_links(fifo.report), longest_wait(fifo.report)});
+        add_links_row(links, {row.cluster, row.scheduler}, fifo.report);
     }
     page.table(std::move(table));
     page.text(fmt::format(
@@ -259,8 +276,7 @@ base::Status write_scheduling(ExperimentSession& session, ExperimentPage& page) 
         "population was published; the same number is taken there, and does not give the published "
         "order.",
         kPopulation));
-    page.table(std::move(links));
-    page.text(kLinksNote);
+    show_links(page, std::move(links));
     if (planned) page.text(kPlannedNote);
     return base::Ok{};
 }

@@ -77,13 +77,11 @@ base::Result<Simulated> simulate_published(const Problem& problem, const Publish
     setup.scheduler = rules.scheduler;
     setup.batching = rules.batching;
     put_under_load(setup, task.load);
-    WatchedWorld world{
-        "published", {}, std::vector<double>(problem.cluster.nodes.size()), setup.start_s};
-    world.placement.layers.resize(problem.cluster.nodes.size());
+    WatchedWorld world{"published", placement_of(problem, setup),
+                       std::vector<double>(problem.cluster.nodes.size()), setup.start_s};
     for (const sim::ReferenceNode& node : setup.nodes) {
-        const auto n = static_cast<std::size_t>(node.node);
-        world.placement.layers[n] = node.layers;
-        world.kv_capacity[n] = static_cast<double>(node.kv_capacity);
+        world.kv_capacity[static_cast<std::size_t>(node.node)] =
+            static_cast<double>(node.kv_capacity);
     }
     return simulate_watched(
         problem, task, setup, world,

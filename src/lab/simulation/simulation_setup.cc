@@ -191,14 +191,20 @@ base::Result<sim::ReferenceSetup> reference_setup_from(spec::PlacementFile file,
     return setup;
 }
 
-sim::HelixSetup helix_setup_like(const Problem& problem, const sim::ReferenceSetup& reference) {
+spec::Placement placement_of(const Problem& problem, const sim::ReferenceSetup& reference) {
     spec::Placement placement;
     placement.layers.resize(problem.cluster.nodes.size());
+    for (const sim::ReferenceNode& node : reference.nodes) {
+        placement.layers[static_cast<std::size_t>(node.node)] = node.layers;
+    }
+    return placement;
+}
+
+sim::HelixSetup helix_setup_like(const Problem& problem, const sim::ReferenceSetup& reference) {
     std::vector<double> kv_tokens(problem.cluster.nodes.size());
     for (const sim::ReferenceNode& node : reference.nodes) {
-        const auto n = static_cast<std::size_t>(node.node);
-        placement.layers[n] = node.layers;
-        kv_tokens[n] = static_cast<double>(node.kv_capacity) / node.layers.size();
+        kv_tokens[static_cast<std::size_t>(node.node)] =
+            static_cast<double>(node.kv_capacity) / node.layers.size();
     }
     const auto cluster_node = [&](std::int32_t i) {
         return i == spec::kCoordinator ? i : reference.nodes[static_cast<std::size_t>(i)].node;
@@ -215,7 +221,7 @@ sim::HelixSetup helix_setup_like(const Problem& problem, const sim::ReferenceSet
     setup.cluster = &problem.cluster;
     setup.costs = &problem.costs();
     setup.model = problem.model;
-    setup.placement = std::move(placement);
+    setup.placement = placement_of(problem, reference);
     setup.flows = std::move(flows);
     setup.kv_tokens = std::move(kv_tokens);
     setup.max_flow_tokens_per_s = reference.max_flow_tokens_per_s;

@@ -55,6 +55,9 @@ base::Result<sim::ReferenceSetup> reference_setup_from(spec::PlacementFile file,
                                                        const Problem& problem,
                                                        const ReferenceLayout& layout);
 
+// The layers of the problem's nodes; none where the setup has no such node.
+spec::Placement placement_of(const Problem& problem, const sim::ReferenceSetup& reference);
+
 // Our own policy on exactly what the published one is given: layers, KV memory, and the flows or,
 // where the links have none, equal shares of them. Load and policy keep their defaults; the problem
 // must outlive the run.
