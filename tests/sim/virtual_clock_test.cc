@@ -53,19 +53,22 @@ TEST(VirtualClock, WhatIsAskedForLateHappensInThePlaceThatWasKept) {
 TEST(VirtualClock, ManyHappenInOrderWhateverIsAskedForBetween) {
     VirtualClock clock;
     base::Random random(5);
-    std::vector<std::int64_t> happened;
+    std::vector<std::pair<std::int64_t, int>> happened;  // when, and as the how-manieth asked for
     int asked = 0;
-    const std::function<void()> happen = [&] {
-        happened.push_back(clock.now().ns);
-        for (int i = 0; i < 2 && asked < 3000; ++i, ++asked) {
+    const std::function<void(int)> happen = [&](int self) {
+        happened.emplace_back(clock.now().ns, self);
+        for (int i = 0; i < 2 && asked < 3000; ++i) {
             const auto later = static_cast<std::int64_t>(random.below(asked % 3 == 0 ? 5 : 900));
-            clock.at(at_ns(clock.now().ns + later), happen);
+            ++asked;
+            clock.at(at_ns(clock.now().ns + later), [&happen, one = asked] { happen(one); });
         }
     };
-    clock.at(at_ns(0), happen);
+    clock.at(at_ns(0), [&] { happen(0); });
     while (!clock.empty()) clock.run_next();
     EXPECT_EQ(happened.size(), 3001U);
     EXPECT_TRUE(std::is_sorted(happened.begin(), happened.end()));
+    const auto same_time = [](const auto& a, const auto& b) { return a.first == b.first; };
+    EXPECT_NE(std::adjacent_find(happened.begin(), happened.end(), same_time), happened.end());
 }
 
 TEST(VirtualClock, WhatComesIsPreparedStepByStepAndThenHappens) {
