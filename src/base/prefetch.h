@@ -14,4 +14,13 @@ inline void prefetch(const T* object) {
     for (std::size_t at = 0; at < kBytes; at += kLine) __builtin_prefetch(bytes + at);
 }
 
+// The same for the front of an object, up to one of its members.
+template <typename T, typename Member>
+inline void prefetch_up_to(const T* object, const Member* member) {
+    constexpr std::ptrdiff_t kLine = 64;
+    const auto* begin = reinterpret_cast<const char*>(object);
+    const auto* end = reinterpret_cast<const char*>(member);
+    for (const char* at = begin; at < end; at += kLine) __builtin_prefetch(at);
+}
+
 }  // namespace helix::base

@@ -67,7 +67,7 @@ void Worker::step(TimePoint now, const WorkerEvent& event, std::vector<WorkerAct
 }
 
 void Worker::prefetch() const {
-    base::prefetch<Impl::kHotBytes>(impl_.get());
+    base::prefetch_up_to(impl_.get(), &impl_->loading);
 }
 
 void Worker::prefetch(const StageInputs& coming, int step) const {

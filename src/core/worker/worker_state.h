@@ -380,10 +380,9 @@ struct Worker::Impl {
     std::vector<SwapSequences> swaps_deferred;       // until the batch under way has finished
     std::deque<std::vector<SequenceKey>> returning;  // groups to swap in, oldest first
     std::optional<AssignLayers> deferred;            // came while a batch ran, or KV moved
-    static constexpr std::size_t kHotBytes = 1152;   // so far
 
-    std::optional<AssignLayers> loading;               // LoadLayers is under way
-    std::uint64_t epoch = 0;                           // of the newest assignment taken up
+    std::optional<AssignLayers> loading;  // LoadLayers is under way; less often touched
+    std::uint64_t epoch = 0;              // of the newest assignment taken up
     base::SharedValue<RememberedPlacement> placement;  // of that one
     std::map<WorkerId, std::string> unreached;         // peers, and where they were looked for
     std::string kv_format;                             // of its pages
