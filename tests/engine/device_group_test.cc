@@ -211,8 +211,8 @@ class DeviceGroups : public testing::TestWithParam<Case> {
 std::vector<Case> cases() {
     return cases_or_few(
         kCases,
-        {"four_cpus_small_heads", "two_cpus_bias", "two_cpus_many_experts", "two_cpus_gemma4",
-         "two_cpus_glm4moe", "two_cpus_gpt_oss", "two_vulkan_experts"},
+        {"four_cpus_small_heads", "two_cpus_bias", "two_cpus_many_experts", "two_cpus_gemma2",
+         "two_cpus_gemma4", "two_cpus_glm4moe", "two_cpus_gpt_oss", "two_vulkan_experts"},
         [](const Case& one) { return one.name; });
 }
 

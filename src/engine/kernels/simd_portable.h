@@ -1,7 +1,7 @@
-// Sixteen lanes as vectors of the compiler, which any processor has: it takes half the time of
-// loops over arrays to compile. simd_avx2.h and simd_avx512.h have the same names with the same
-// results, bit for bit, so every kernel is written once. Included inside a namespace of the
-// variant's own, after the standard headers; so no #pragma once and no includes here.
+// Sixteen lanes as vectors of the compiler, which any processor has. simd_avx2.h and simd_avx512.h
+// have the same names with the same results, bit for bit, so every kernel is written once. Included
+// inside a namespace of the variant's own, after the standard headers; so no #pragma once and no
+// includes here.
 
 constexpr int kLanes = 16;
 constexpr int kMaxRows = 4;  // rows that a matmul kernel takes at a time
