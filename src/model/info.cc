@@ -126,9 +126,13 @@ std::string window_text(const ModelConfig& config) {
                                     : fmt::format(", the last {} positions", config.sliding_window);
 }
 
+std::string layers_text(std::int64_t n) {
+    return n == 1 ? "1 layer" : fmt::format("{} layers", n);
+}
+
 std::string whole_attention_text(const ModelConfig& config) {
     const auto whole = std::count(config.full_attention.begin(), config.full_attention.end(), true);
-    return whole > 0 ? fmt::format(", all of them in {} layers", whole) : "";
+    return whole > 0 ? ", all of them in " + layers_text(whole) : "";
 }
 
 std::string windowed_heads_text(const ModelConfig& config) {
@@ -148,7 +152,7 @@ std::string experts_text(const ModelConfig& config) {
                             config.expert_period, config.dense_ffn);
     if (config.n_dense_layers > 0) {
         const std::string first =
-            config.n_dense_layers == 1 ? "layer" : fmt::format("{} layers", config.n_dense_layers);
+            config.n_dense_layers == 1 ? "layer" : layers_text(config.n_dense_layers);
         text += fmt::format("; none in the first {}, whose feed-forward is {} wide", first,
                             config.dense_ffn);
     }
@@ -196,7 +200,7 @@ void add_config_lines(TextLines& out, const ModelInfo& info) {
     if (config.rope_magnitude != 1.0F)
         rope += fmt::format(", stretched by {}", config.rope_magnitude);
     const auto unturned = std::count(config.rope_layers.begin(), config.rope_layers.end(), false);
-    if (unturned > 0) rope += fmt::format(", none in {} layers", unturned);
+    if (unturned > 0) rope += ", none in " + layers_text(unturned);
     out.line("rope", rope);
     if (const std::string scales = scales_text(config); !scales.empty())
         out.line("factors", scales);

@@ -321,6 +321,10 @@ base::Status read_full_heads(const JsonPlace& root, ModelShape& shape) {
     }
     if (shape.n_full_layers == 0) return base::Ok{};
     TRY(shape.full_head_dim, count_or(root, "global_head_dim", shape.head_dim));
+    if (shape.full_head_dim > 100'000) {
+        const bool own = root.has("global_head_dim");
+        return root.child(own ? "global_head_dim" : "head_dim").error("1 to 100000");
+    }
     TRY(shape.keys_are_values, flag_or(root, "attention_k_eq_v", false));
     shape.full_kv_heads = shape.n_kv_heads;
     if (shape.keys_are_values) {
@@ -328,7 +332,7 @@ base::Status read_full_heads(const JsonPlace& root, ModelShape& shape) {
     }
     const std::int32_t most = std::max(shape.full_kv_heads, shape.n_kv_heads);
     if (most % std::min(shape.full_kv_heads, shape.n_kv_heads) != 0 ||
-        shape.n_heads % shape.full_kv_heads != 0 || shape.full_head_dim > 100'000) {
+        shape.n_heads % shape.full_kv_heads != 0) {
         return root.child("num_global_key_value_heads")
             .error("a divisor of num_attention_heads and of num_key_value_heads");
     }
