@@ -104,20 +104,23 @@ struct RowMaker {
             }
         }
     }
-
-    void make_all() const {
-        const std::int64_t most = std::min(base::usable_threads(), 16);
-        const std::int64_t threads =
-            std::clamp<std::int64_t>(rows * cols / kElementsPerThread, 1, most);
-        const std::int64_t each = (rows + threads - 1) / threads;
-        std::vector<std::thread> pool;
-        for (std::int64_t begin = each; begin < rows; begin += each) {
-            pool.emplace_back([this, begin, each] { make(begin, std::min(begin + each, rows)); });
-        }
-        make(0, std::min(each, rows));
-        for (std::thread& thread : pool) thread.join();
-    }
 };
+
+// Makes all rows; make() takes some of them, on any thread.
+void make_rows(std::int64_t rows, std::int64_t cols,
+               const std::function<void(std::int64_t begin, std::int64_t end)>& make) {
+    const std::int64_t most = std::min(base::usable_threads(), 16);
+    const std::int64_t threads =
+        std::clamp<std::int64_t>(rows * cols / kElementsPerThread, 1, most);
+    const std::int64_t each = (rows + threads - 1) / threads;
+    std::vector<std::thread> pool;
+    for (std::int64_t begin = each; begin < rows; begin += each) {
+        pool.emplace_back(
+            [&make, begin, each, rows] { make(begin, std::min(begin + each, rows)); });
+    }
+    make(0, std::min(each, rows));
+    for (std::thread& thread : pool) thread.join();
+}
 
 std::vector<std::string> safetensors_in(const std::string& path) {
     std::vector<std::string> files;
@@ -315,7 +318,7 @@ base::Result<std::vector<std::byte>> ModelFolder::make_mxfp4(const Tensor& tenso
         const auto two = std::to_integer<unsigned>(packed[size_of(block) * 16 + i / 2]);
         return i % 2 == 0 ? two & 15U : two >> 4U;
     };
-    for (std::int64_t row = 0; row < rows; ++row) {
+    const auto make_row = [&](std::int64_t row) {
         const std::int64_t from = row / plan.shape[1] * plan.source_shape[1] + plan.first_row +
                                   row % plan.shape[1] * plan.row_step;
         for (std::int64_t b = 0; b < blocks; ++b) {
@@ -326,7 +329,10 @@ base::Result<std::vector<std::byte>> ModelFolder::make_mxfp4(const Tensor& tenso
                                                    element(from * blocks + b, i + 16) << 4U);
             }
         }
-    }
+    };
+    make_rows(rows, plan.shape[0], [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row) make_row(row);
+    });
     return made;
 }
 
@@ -366,7 +372,8 @@ base::Result<std::vector<std::byte>> ModelFolder::make(const Tensor& tensor) {
                              plan.add_one ? 1.0F : 0.0F,
                              plan.transposed,
                              bytes.data() + i * each};
-        maker.make_all();
+        make_rows(rows, cols,
+                  [&](std::int64_t begin, std::int64_t end) { maker.make(begin, end); });
     }
     return bytes;
 }
