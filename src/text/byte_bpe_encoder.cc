@@ -26,14 +26,11 @@ base::Result<std::unique_ptr<const TextEncoder>> ByteBpeEncoder::create(
 }
 
 base::Status ByteBpeEncoder::build() {
-    std::unordered_map<std::string_view, Token> ids;
-    ids.reserve(vocabulary_.tokens.size());
+    const TokenIds ids = token_ids(vocabulary_);
     for (std::size_t i = 0; i < vocabulary_.tokens.size(); ++i) {
-        const auto id = static_cast<Token>(i);
-        if (!ids.emplace(vocabulary_.tokens[i], id).second) continue;
         if (!pre_tokenizer_.whole_words_first() || !encodes_text(vocabulary_.kinds[i])) continue;
         if (auto bytes = alphabet_.bytes(vocabulary_.tokens[i])) {
-            whole_words_.emplace(std::move(*bytes), id);
+            whole_words_[std::move(*bytes)] = static_cast<Token>(i);
         }
     }
     std::size_t missing = 0;

@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "text/text_encoder.h"
-
 namespace helix::text {
 namespace {
 
@@ -17,8 +15,7 @@ std::uint64_t pair_key(Token left, Token right) {
 
 }  // namespace
 
-base::Status MergeTable::read(const Vocabulary& vocabulary,
-                              const std::unordered_map<std::string_view, Token>& ids) {
+base::Status MergeTable::read(const Vocabulary& vocabulary, const TokenIds& ids) {
     if (vocabulary.merges.empty()) {
         return base::invalid(
             fmt::format("tokenizer.ggml.merges: missing, a \"{}\" tokenizer needs its merges",
@@ -30,8 +27,7 @@ base::Status MergeTable::read(const Vocabulary& vocabulary,
     return base::Ok{};
 }
 
-base::Status MergeTable::add(const Vocabulary& vocabulary, std::size_t rank,
-                             const std::unordered_map<std::string_view, Token>& ids) {
+base::Status MergeTable::add(const Vocabulary& vocabulary, std::size_t rank, const TokenIds& ids) {
     const std::string& merge = vocabulary.merges[rank];
     const std::size_t space = merge.find(' ', 1);
     if (space == std::string::npos || space + 1 == merge.size()) {

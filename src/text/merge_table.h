@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <unordered_map>
 
 #include "base/result.h"
@@ -15,15 +14,13 @@ namespace helix::text {
 // Which pairs of tokens merge, and into what: tokenizer.ggml.merges, whose first goes first.
 class MergeTable {
   public:
-    // ids: of the vocabulary's tokens by their text. invalid: an entry that is not two tokens which
-    // make a third; names it.
-    base::Status read(const Vocabulary& vocabulary,
-                      const std::unordered_map<std::string_view, Token>& ids);
+    // ids: of the vocabulary (token_ids). invalid: an entry that is not two tokens which make a
+    // third; names it.
+    base::Status read(const Vocabulary& vocabulary, const TokenIds& ids);
     std::optional<Merge> find(Token left, Token right) const;
 
   private:
-    base::Status add(const Vocabulary& vocabulary, std::size_t rank,
-                     const std::unordered_map<std::string_view, Token>& ids);
+    base::Status add(const Vocabulary& vocabulary, std::size_t rank, const TokenIds& ids);
 
     std::unordered_map<std::uint64_t, Merge> merges_;  // by both tokens
 };

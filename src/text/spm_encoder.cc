@@ -82,7 +82,7 @@ base::Status SpmEncoder::build() {
             }
             byte_tokens_[*byte] = static_cast<Token>(i);
         } else if (encodes_text(vocabulary_.kinds[i]) && !token.empty()) {
-            token_of_.emplace(token, static_cast<Token>(i));
+            token_of_[token] = static_cast<Token>(i);
             longest_token_ = std::max(longest_token_, token.size());
             words_are_apart_ = words_are_apart_ && word_length(token) == token.size();
         }
@@ -97,9 +97,7 @@ base::Status SpmEncoder::build() {
         byte_tokens_[byte] = *vocabulary_.unknown;
     }
     if (!by_merges_) return base::Ok{};
-    std::unordered_map<std::string_view, Token> all;
-    for (std::size_t i = 0; i < n; ++i) all.emplace(vocabulary_.tokens[i], static_cast<Token>(i));
-    return merges_.read(vocabulary_, all);
+    return merges_.read(vocabulary_, token_ids(vocabulary_));
 }
 
 std::optional<Merge> SpmEncoder::find(std::string_view text, const Symbol& left,

@@ -19,10 +19,4 @@ class TextEncoder {
     virtual std::string decode_token(Token token) const = 0;
 };
 
-// Whether ordinary text may become a token of this kind. Control tokens never come out of user
-// text.
-inline bool encodes_text(TokenKind kind) {
-    return kind != TokenKind::control && kind != TokenKind::unknown && kind != TokenKind::byte;
-}
-
 }  // namespace helix::text

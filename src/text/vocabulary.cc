@@ -4,7 +4,6 @@
 
 #include <limits>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "base/check.h"
@@ -185,16 +184,21 @@ Status validate(const Vocabulary& vocabulary) {
     TRY_VOID(check_id("fim_suf_token_id", vocabulary.infill_suffix, n));
     TRY_VOID(check_id("fim_mid_token_id", vocabulary.infill_middle, n));
     for (const Token token : vocabulary.end_tokens) TRY_VOID(check_id("end_token_ids", token, n));
-    std::unordered_map<std::string_view, std::size_t> seen;
-    seen.reserve(n);
-    for (std::size_t i = 0; i < n; ++i) {
-        const auto [at, is_new] = seen.emplace(vocabulary.tokens[i], i);
-        if (!is_new && !vocabulary.tokens[i].empty()) {
-            return base::invalid(fmt::format("tokenizer.ggml.tokens: {} and {} are both \"{}\"",
-                                             at->second, i, vocabulary.tokens[i]));
-        }
-    }
     return base::Ok{};
+}
+
+TokenIds token_ids(const Vocabulary& vocabulary) {
+    TokenIds ids;
+    ids.reserve(vocabulary.tokens.size());
+    for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i) {
+        const auto id = static_cast<Token>(i);
+        const auto [known, is_new] = ids.emplace(vocabulary.tokens[i], id);
+        const auto is_text = [&](Token token) {
+            return encodes_text(vocabulary.kinds[static_cast<std::size_t>(token)]);
+        };
+        if (!is_new && (is_text(id) || !is_text(known->second))) known->second = id;
+    }
+    return ids;
 }
 
 }  // namespace helix::text

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -51,8 +52,19 @@ struct Vocabulary {
 // Reads and validates a vocabulary. Errors name the metadata key.
 base::Result<Vocabulary> read_vocabulary(const model::GgufFile& file);
 
-// Checks that sizes agree, ids are in range, and no text stands for two tokens. What a kind of
-// tokenizer needs beyond that (scores, merges) is checked when it is built.
+// Checks that sizes agree and ids are in range. What a kind of tokenizer needs beyond that (scores,
+// merges) is checked when it is built.
 base::Status validate(const Vocabulary& vocabulary);
+
+// Whether ordinary text may become a token of this kind. Control tokens never come out of user
+// text.
+inline bool encodes_text(TokenKind kind) {
+    return kind != TokenKind::control && kind != TokenKind::unknown && kind != TokenKind::byte;
+}
+
+using TokenIds = std::unordered_map<std::string_view, Token>;
+// The tokens by their text. Of several with the same text it is the last that text may become, and
+// the last of all where there is none. The vocabulary must outlive the result.
+TokenIds token_ids(const Vocabulary& vocabulary);
 
 }  // namespace helix::text
