@@ -172,6 +172,7 @@ TEST(HfTokenizer, ByteLevelVocabulariesGiveTheSameTokens) {
            {{{"type", "Digits"}, {"individual_digits", true}},
             {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}}}}},
         {"llama-bpe", split(kLlama3)},
+        {"dbrx", split(kLlama3)},
         {"gpt-4o", split(kO200k)},
         {"qwen2", split(kQwen2)}};
     for (const auto& [name, json] : std::span(pre).first(kSanitized ? 1 : std::size(pre))) {
@@ -179,12 +180,38 @@ TEST(HfTokenizer, ByteLevelVocabulariesGiveTheSameTokens) {
         vocabulary.add_bos = false;
         VocabularyFolder folder(vocabulary);
         folder.tokenizer["pre_tokenizer"] = json;
+        folder.tokenizer["model"]["ignore_merges"] = std::string_view(name) == "llama-bpe";
         folder.settings = {{"bos_token", "<|endoftext|>"}, {"eos_token", "<|endoftext|>"}};
         const auto expected = *Tokenizer::create(vocabulary);
         const auto found = folder.open(60000);
         ASSERT_TRUE(found.ok()) << name << ": " << found.error().message;
         expect_same_tokens(*expected, **found);
     }
+}
+
+// A word that no merges make is a token of its own only where the file asks for that.
+TEST(HfTokenizer, WordsThatAreTokensAreTakenWholeWhereMergesAreIgnored) {
+    Vocabulary v;
+    v.model = "gpt2";
+    for (const char* text : {"a", "b", "c", "ab", "abc"}) {
+        v.tokens.emplace_back(text);
+        v.kinds.push_back(TokenKind::normal);
+    }
+    v.merges = {"a b"};
+    VocabularyFolder folder(v);
+    const auto tokens = [&] { return (*folder.open(5))->encode("abc", {.add_special = false}); };
+    folder.tokenizer["pre_tokenizer"] = split(kLlama3);
+    EXPECT_EQ(tokens(), (std::vector<Token>{3, 2}));
+    folder.tokenizer["model"]["ignore_merges"] = false;
+    EXPECT_EQ(tokens(), (std::vector<Token>{3, 2}));
+    folder.tokenizer["model"]["ignore_merges"] = true;
+    EXPECT_EQ(tokens(), std::vector<Token>{4});
+    folder.tokenizer["pre_tokenizer"] = split(kQwen2);
+    const auto refused = folder.open(5);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.error().message.find("ignore_merges: true, expected false with this pattern"),
+              std::string::npos)
+        << refused.error().message;
 }
 
 TEST(HfTokenizer, SpecialTokensComeFromTheOtherFiles) {

@@ -30,19 +30,23 @@ constexpr std::int64_t kMaxTokens = 1 << 24;
 // The score of a token that no merge makes, below that of every merge.
 constexpr float kNoMerge = -1e9F;
 
-// The patterns by which published tokenizer.json files split text, and our names for them.
+// The patterns by which published tokenizer.json files split text, and our names for them: where
+// words only merge, and where a word that is a token is taken as it is (ignore_merges). nullptr:
+// none is known.
 struct Pattern {
     std::string_view regex;
-    const char* name;
+    const char* merged;
+    const char* whole;
 };
 constexpr Pattern kPatterns[] = {
     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     "llama-bpe"},
+     "dbrx", "llama-bpe"},
     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     "qwen2"},
+     "qwen2", nullptr},
     {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     "gpt-4o"},
-    {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", "gpt-2"},
+     "gpt-4o", nullptr},
+    {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", "gpt-2",
+     nullptr},
 };
 
 base::Result<nlohmann::json> read_json(const std::string& path) {
@@ -101,7 +105,7 @@ class TokenizerReader {
         TRY_VOID(read_merges(model));
         TRY_VOID(name_holes());
         if (byte_fallback_) return finish_sentencepiece(model);
-        return finish_byte_level();
+        return finish_byte_level(model);
     }
 
     std::optional<std::int64_t> id_of(const std::string& text) const {
@@ -237,8 +241,8 @@ class TokenizerReader {
         return set_tokens();
     }
 
-    base::Status finish_byte_level() {
-        TRY(const std::string pre, pre_tokenizer());
+    base::Status finish_byte_level(const JsonPlace& model) {
+        TRY(const std::string pre, pre_tokenizer(is_true(model.value(), "ignore_merges", false)));
         metadata_.set("tokenizer.ggml.model", std::string("gpt2"));
         metadata_.set("tokenizer.ggml.pre", pre);
         metadata_.set("tokenizer.ggml.merges", std::move(merges_));
@@ -273,7 +277,8 @@ class TokenizerReader {
         return false;
     }
 
-    base::Result<std::string> pre_tokenizer() const {
+    // whole: a word that is a token is taken as it is.
+    base::Result<std::string> pre_tokenizer(bool whole) const {
         TRY(const JsonPlace place, root_.member("pre_tokenizer"));
         bool byte_level = false;
         bool words = false;
@@ -290,7 +295,7 @@ class TokenizerReader {
             } else if (type == "Digits" && is_true(part.value(), "individual_digits", false)) {
                 digits = true;
             } else if (type == "Split" && name.empty()) {
-                TRY(name, split_name(part));
+                TRY(name, split_name(part, whole));
             } else {
                 return part.complaint(fmt::format(
                     "\"{}\" is not known; known are ByteLevel, Digits and one Split", type));
@@ -298,16 +303,19 @@ class TokenizerReader {
         }
         if (!byte_level) return place.error("ByteLevel, or a model with byte_fallback");
         if (!name.empty() && !words && !digits) return name;
-        if (name.empty() && words) return std::string(digits ? "starcoder" : "gpt-2");
+        if (name.empty() && words && !whole) return std::string(digits ? "starcoder" : "gpt-2");
         return place.complaint("this combination of pre-tokenizers is not known");
     }
 
-    static base::Result<std::string> split_name(const JsonPlace& part) {
+    static base::Result<std::string> split_name(const JsonPlace& part, bool whole) {
         TRY(const JsonPlace pattern, part.member("pattern"));
         TRY(const JsonPlace regex, pattern.member("Regex"));
         TRY(const std::string text, regex.text());
         for (const Pattern& known : kPatterns) {
-            if (text == known.regex) return std::string(known.name);
+            if (text != known.regex) continue;
+            if (const char* name = whole ? known.whole : known.merged) return std::string(name);
+            return regex.complaint(
+                fmt::format("ignore_merges: {}, expected {} with this pattern", whole, !whole));
         }
         return regex.error("the pattern of llama3, qwen2, gpt-4o or gpt2");
     }
