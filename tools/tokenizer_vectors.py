@@ -50,6 +50,10 @@ def is_number(c):
     return unicodedata.category(c)[0] == "N"
 
 
+def is_mark(c):
+    return unicodedata.category(c)[0] == "M"
+
+
 def is_space(c):
     return c in WHITE_SPACE
 
@@ -94,34 +98,187 @@ def gpt2_words(text):
     return words
 
 
-def line_words(text, digits):
+def line_words(text, digits, in_word=is_letter):
     """The llama-bpe (digits=3) and qwen2 (digits=1) rule: words keep one odd character, lines keep their end."""
     words, i = [], 0
     while i < len(text):
         end = contraction_end(text, i, fold=True)
         if end == i:
             odd = text[i] not in "\r\n" and not is_letter(text[i]) and not is_number(text[i])
-            start = i + 1 if odd else i
-            letters = run_end(text, start, is_letter)
-            if letters > start:
-                end = letters
+            for start in (i + 1, i) if odd else (i,):
+                letters = run_end(text, start, in_word)
+                if end == i and letters > start:
+                    end = letters
+        if end == i and is_number(text[i]):
+            end = min(run_end(text, i, is_number), i + digits)
+        if end == i:
+            start = i + 1 if text[i] == " " else i
+            others = run_end(text, start, lambda c: is_other(c) and not in_word(c))
+            if others > start:
+                end = run_end(text, others, lambda c: c in "\r\n")
+        if end == i:
+            end = spaces_end(text, i)
+        words.append(text[i:end])
+        i = end
+    return words
+
+
+def mark_words(text):
+    """The qwen35 rule: the qwen2 rule with marks as letters, which a word's odd character may be as well."""
+    return line_words(text, 1, lambda c: is_letter(c) or is_mark(c))
+
+
+def case_words(text, digits, contractions):
+    """Words of o200k (gpt-4o) and tekken: capitals, then small letters, so that a capital begins a word."""
+    caseless = ("Lm", "Lo", "Mn", "Mc", "Me")
+
+    def is_capital(c):
+        return unicodedata.category(c) in ("Lu", "Lt") + caseless
+
+    def is_small(c):
+        return unicodedata.category(c) == "Ll" or unicodedata.category(c) in caseless
+
+    def small_end(start):
+        """Of capitals and then at least one small letter, as many capitals as there can be."""
+        capitals = run_end(text, start, is_capital)
+        for first in range(capitals, start - 1, -1):
+            if first < len(text) and is_small(text[first]):
+                return run_end(text, first, is_small)
+        return start
+
+    def capital_end(start):
+        capitals = run_end(text, start, is_capital)
+        return run_end(text, capitals, is_small) if capitals > start else start
+
+    words, i = [], 0
+    while i < len(text):
+        end = i
+        odd = text[i] not in "\r\n" and not is_letter(text[i]) and not is_number(text[i])
+        for word_end in (small_end, capital_end):
+            for start in (i + 1, i) if odd else (i,):
+                if end == i and word_end(start) > start:
+                    end = word_end(start)
+                    end = contraction_end(text, end, fold=True) if contractions else end
         if end == i and is_number(text[i]):
             end = min(run_end(text, i, is_number), i + digits)
         if end == i:
             start = i + 1 if text[i] == " " else i
             others = run_end(text, start, is_other)
             if others > start:
-                end = run_end(text, others, lambda c: c in "\r\n")
+                end = run_end(text, others, lambda c: c in "\r\n/")
         if end == i:
-            spaces = run_end(text, i, is_space)
-            lines = [k for k in range(i, spaces) if text[k] in "\r\n"]
-            if lines:
-                end = lines[-1] + 1
-            else:
-                end = spaces - 1 if spaces < len(text) and spaces - i > 1 else spaces
+            end = spaces_end(text, i)
         words.append(text[i:end])
         i = end
     return words
+
+
+def spaces_end(text, begin):
+    """Up to the last line end among spaces, else all of them but for one before something else."""
+    spaces = run_end(text, begin, is_space)
+    lines = [k for k in range(begin, spaces) if text[k] in "\r\n"]
+    if lines:
+        return lines[-1] + 1
+    return spaces - 1 if spaces < len(text) and spaces - begin > 1 else spaces
+
+
+def cut_spaced_runs(words, test):
+    """Cuts out of each word the runs of characters that pass, each with one space of any kind before it."""
+    out = []
+    for word in words:
+        gap, i = 0, 0
+        while i < len(word):
+            start = i + 1 if is_space(word[i]) else i
+            end = run_end(word, start, test)
+            if end == start:
+                start = i
+                end = run_end(word, i, test)
+            if end > start:
+                out += [word[gap:i]] if i > gap else []
+                out.append(word[i:end])
+                gap = i = end
+            else:
+                i += 1
+        out += [word[gap:]] if gap < len(word) else []
+    return out
+
+
+def cut_last_spaces(words):
+    out = []
+    for word in words:
+        end = len(word)
+        while end > 0 and is_space(word[end - 1]):
+            end -= 1
+        out += [part for part in (word[:end], word[end:]) if part]
+    return out
+
+
+def is_eastern(c):
+    return "\u0800" <= c <= "\u9fa5" or "\uac00" <= c <= "\ud7ff"
+
+
+def is_deepseek_letter(c):
+    """Letters with cases, but for later ones and some scripts that were left out."""
+    left_out = (0x2D00 <= ord(c) <= 0x2D2D or 0xA790 <= ord(c) <= 0xA7FF or 0xAB30 <= ord(c) <= 0xAB68
+                or 0x10D0 <= ord(c) <= 0x10FF or 0x1D400 <= ord(c) <= 0x1D7CB or 0x1C80 <= ord(c) <= 0x1C88)
+    return unicodedata.category(c) in ("Lu", "Ll", "Lt") and not left_out and c not in "\u0560\u0588\u10c7\u10cd"
+
+
+def is_deepseek_sign(c):
+    return ("!" <= c <= "/" or ":" <= c <= "~" or "\uff01" <= c <= "\uff0f" or "\uff1a" <= c <= "\uff5e"
+            or "\u2018" <= c <= "\u201f" or "\u3000" <= c <= "\u3002")
+
+
+def deepseek_llm_words(text):
+    words = cut_runs([text], lambda c: c in "\r\n", longest=1)
+    words = cut_spaced_runs(cut_spaced_runs(words, is_deepseek_letter), is_deepseek_sign)
+    return cut_runs(cut_runs(cut_last_spaces(words), is_eastern), is_number, longest=1)
+
+
+def deepseek_coder_words(text):
+    words = cut_runs([text], lambda c: c in "\r\n", longest=1)
+    words = cut_spaced_runs(cut_spaced_runs(words, is_letter), lambda c: unicodedata.category(c)[0] == "P")
+    return cut_runs(cut_runs(words, is_eastern), is_number, longest=1)
+
+
+def deepseek_v3_words(text):
+    words = cut_runs([text], is_number, longest=3)
+    words = cut_runs(words, lambda c: "\u4e00" <= c <= "\u9fa5" or "\u3040" <= c <= "\u30ff")
+    return [piece for word in words for piece in deepseek_v3_rest(word)]
+
+
+def deepseek_v3_rest(text):
+    """What no rule takes (control characters, say) lies between words and is a piece."""
+    def is_word(c):
+        return is_letter(c) or is_mark(c)
+
+    def is_sign(c):
+        return unicodedata.category(c)[0] in "PS"
+
+    words, gap, i = [], 0, 0
+    while i < len(text):
+        end = i
+        if text[i].isascii() and is_sign(text[i]):
+            letters = run_end(text, i + 1, lambda c: c.isascii() and c.isalpha())
+            end = letters if letters > i + 1 else i
+        if end == i:
+            odd = text[i] not in "\r\n" and not is_letter(text[i]) and not is_sign(text[i])
+            for start in (i + 1, i) if odd else (i,):
+                if end == i and run_end(text, start, is_word) > start:
+                    end = run_end(text, start, is_word)
+        if end == i:
+            start = i + 1 if text[i] == " " else i
+            signs = run_end(text, start, is_sign)
+            end = run_end(text, signs, lambda c: c in "\r\n") if signs > start else i
+        if end == i:
+            end = spaces_end(text, i)
+        if end == i:
+            i += 1
+            continue
+        words += [text[gap:i]] if i > gap else []
+        words.append(text[i:end])
+        gap = i = end
+    return words + ([text[gap:]] if gap < len(text) else [])
 
 
 def cut_runs(words, test, longest=None):
@@ -170,6 +327,15 @@ SPLITTERS = {
     "llama-bpe": lambda text: line_words(text, 3),
     "qwen2": lambda text: line_words(text, 1),
     "starcoder": starcoder_words,
+}
+# Of these only the words are written.
+MORE_SPLITTERS = {
+    "gpt-4o": lambda text: case_words(text, 3, contractions=True),
+    "qwen35": mark_words,
+    "tekken": lambda text: case_words(text, 1, contractions=False),
+    "deepseek-llm": deepseek_llm_words,
+    "deepseek-coder": deepseek_coder_words,
+    "deepseek-v3": deepseek_v3_words,
 }
 
 
@@ -370,8 +536,10 @@ def main():
     suites[0]["vocabulary"] = {**shared, **suites[0]["vocabulary"]}  # the later ones change only pre
     write(out / "tokenizer_byte_bpe.json", suites)
 
-    splits = [{"pre": pre, "cases": [{"text": t, "words": SPLITTERS[pre](t)} for t in random_texts(40 + n, 200)]}
-              for n, pre in enumerate(SPLITTERS)]
+    splits = []
+    for n, (pre, words) in enumerate({**SPLITTERS, **MORE_SPLITTERS}.items()):
+        texts = random_texts(40 + n, 200 if pre in SPLITTERS else 100)
+        splits.append({"pre": pre, "cases": [{"text": t, "words": words(t)} for t in texts]})
     write(out / "pre_tokenizer.json", splits)
 
 

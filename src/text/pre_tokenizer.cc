@@ -11,6 +11,7 @@
 #include <pcre2.h>
 
 #include "base/check.h"
+#include "model/hf/deepseek_letters.h"
 #include "text/utf8.h"
 
 // \s in these patterns is Unicode's White_Space; PCRE2's \s has U+180E as well, so it is spelt out.
@@ -18,11 +19,17 @@
 #define WORDS \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" WS "\\p{L}\\p{N}]+|[" WS "]+(?![^" WS "])"
 #define CONTRACTIONS "'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]"
-#define LINES \
-    " ?[^" WS "\\p{L}\\p{N}]+[\\r\\n]*|[" WS "]*[\\r\\n]+|[" WS "]+(?![^" WS "])|[" WS "]+"
+#define SPACES "[" WS "]*[\\r\\n]+|[" WS "]+(?![^" WS "])|[" WS "]+"
+#define LINES " ?[^" WS "\\p{L}\\p{N}]+[\\r\\n]*|" SPACES
 // Letters that a word of o200k may begin with, capitals, and those that it may end with.
 #define CAPITALS "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define SMALL "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+// The same without Han: all that is not in other categories, so that each is one class.
+#define HAN "\\p{sc:Han}"
+#define CAPITALS_NO_HAN "[^\\p{Ll}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}" HAN "]"
+#define SMALL_NO_HAN "[^\\p{Lu}\\p{Lt}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}" HAN "]"
+// What DeepSeek's first tokenizers call Chinese, Japanese and Korean.
+#define EASTERN "[\\x{800}-\\x{9fa5}\\x{ac00}-\\x{d7ff}]+"
 
 namespace helix::text {
 namespace {
@@ -31,7 +38,7 @@ namespace {
 // so is what lies between two matches.
 struct Row {
     std::array<std::string_view, 4> names;
-    std::array<const char*, 4> patterns;
+    std::array<const char*, 6> patterns;
     bool whole_words_first;
     bool adds_bos;
 };
@@ -54,7 +61,41 @@ constexpr Row kRows[] = {
     {{"gpt-4o", "llama4", "minimax-m2"},
      {"[^\\r\\n\\p{L}\\p{N}]?" CAPITALS "*" SMALL "+(?:" CONTRACTIONS ")?|"
       "[^\\r\\n\\p{L}\\p{N}]?" CAPITALS "+" SMALL "*(?:" CONTRACTIONS ")?|\\p{N}{1,3}|"
-      " ?[^" WS "\\p{L}\\p{N}]+[\\r\\n/]*|[" WS "]*[\\r\\n]+|[" WS "]+(?![^" WS "])|[" WS "]+"},
+      " ?[^" WS "\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES},
+     false,
+     false},
+    {{"qwen35"},
+     {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^" WS
+                   "\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES},
+     false,
+     false},
+    {{"tekken"},
+     {"[^\\r\\n\\p{L}\\p{N}]?" CAPITALS "*" SMALL "+|[^\\r\\n\\p{L}\\p{N}]?" CAPITALS "+" SMALL
+      "*|\\p{N}| ?[^" WS "\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES},
+     true,
+     true},
+    {{"kimi-k2"},
+     {HAN "+|[^\\r\\n\\p{L}\\p{N}]?" CAPITALS_NO_HAN "*" SMALL_NO_HAN "+(?:" CONTRACTIONS ")?|"
+          "[^\\r\\n\\p{L}\\p{N}]?" CAPITALS_NO_HAN "+" SMALL_NO_HAN "*(?:" CONTRACTIONS ")?|"
+          "\\p{N}{1,3}| ?[^" WS "\\p{L}\\p{N}]+[\\r\\n]*|" SPACES},
+     false,
+     false},
+    // Spaces at the end begin where no space is before them: a search from each would be quadratic.
+    {{"deepseek-llm"},
+     {"[\\r\\n]", "[" WS "]?[" HELIX_DEEPSEEK_LETTERS "]+",
+      "[" WS "]?[!-/:-~\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}"
+      "\\x{3000}-\\x{3002}]+",
+      "(?<![" WS "])[" WS "]++\\z", EASTERN, "\\p{N}"},
+     false,
+     false},
+    {{"deepseek-coder"},
+     {"[\\r\\n]", "[" WS "]?\\p{L}+", "[" WS "]?\\p{P}+", EASTERN, "\\p{N}"},
+     false,
+     false},
+    {{"deepseek-v3"},
+     {"\\p{N}{1,3}", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]+",
+      "[!-/:-@\\[-`{-~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|"
+      " ?[\\p{P}\\p{S}]+[\\r\\n]*|" SPACES},
      false,
      false},
     {{"starcoder", "refact", "smollm", "codeshell"}, {"\\p{N}", WORDS}, false, false},

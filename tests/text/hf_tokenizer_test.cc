@@ -8,10 +8,13 @@
 
 #include "base/effort.h"
 #include "base/random.h"
+#include "golden_vocabulary.h"
 #include "model/gguf_writer.h"
+#include "model/hf/deepseek_letters.h"
 #include "model/hf/hf_tokenizer.h"
 #include "model/hf_folder.h"
 #include "model/temporary_folder.h"
+#include "text/pre_tokenizer.h"
 #include "text/tokenizer.h"
 
 namespace helix::text::hf_tokenizer_test {
@@ -141,6 +144,53 @@ constexpr const char* kO200k =
 constexpr const char* kQwen2 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
+// Of several steps; "Digits" is the step of that name.
+Json splits(const std::vector<std::string>& steps) {
+    Json list = Json::array();
+    for (const std::string& step : steps) {
+        if (step == "Digits") {
+            list.push_back({{"type", "Digits"}, {"individual_digits", true}});
+        } else {
+            list.push_back({{"type", "Split"},
+                            {"pattern", {{"Regex", step}}},
+                            {"behavior", "Isolated"},
+                            {"invert", false}});
+        }
+    }
+    list.push_back({{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}});
+    return {{"type", "Sequence"}, {"pretokenizers", list}};
+}
+
+constexpr const char* kQwen35 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|)"
+    R"( ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kTekken =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|)"
+    R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kKimi =
+    R"([\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*)"
+    R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+)"
+    R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}|)"
+    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kEastern = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+";
+// Published files have line ends themselves in these patterns.
+const std::vector<std::string> kDeepSeekLlm = {
+    "[\r\n]",
+    R"(\s?[)" HELIX_DEEPSEEK_LETTERS "]+",
+    "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+",
+    R"(\s+$)",
+    kEastern,
+    "Digits"};
+const std::vector<std::string> kDeepSeekCoder = {"[\r\n]", R"(\s?\p{L}+)", R"(\s?\p{P}+)", kEastern,
+                                                 "Digits"};
+const std::vector<std::string> kDeepSeekV3 = {
+    R"(\p{N}{1,3})", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+)"
+    "|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+"
+    R"(|\s+(?!\S)|\s+)"};
+
 TEST(HfTokenizer, SentencePieceVocabulariesGiveTheSameTokens) {
     for (const std::string& path :
          {std::string(HELIX_SOURCE_DIR) + "/models/helix-demo.gguf",
@@ -159,33 +209,52 @@ TEST(HfTokenizer, SentencePieceVocabulariesGiveTheSameTokens) {
     }
 }
 
+Json byte_level(bool words) {
+    return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", words}};
+}
+
+void expect_same_tokens_with(Vocabulary vocabulary, const char* pre, const Json& pre_tokenizer,
+                             const char* bos) {
+    vocabulary.pre = pre;
+    vocabulary.add_bos = false;
+    VocabularyFolder folder(vocabulary);
+    folder.tokenizer["pre_tokenizer"] = pre_tokenizer;
+    folder.tokenizer["model"]["ignore_merges"] = PreTokenizer::create(pre)->whole_words_first();
+    folder.settings = {{"bos_token", bos}, {"eos_token", bos}};
+    const auto expected = *Tokenizer::create(vocabulary);
+    const auto found = folder.open(60000);
+    ASSERT_TRUE(found.ok()) << pre << ": " << found.error().message;
+    EXPECT_EQ((*found)->vocabulary().pre, pre);
+    expect_same_tokens(*expected, **found);
+}
+
 TEST(HfTokenizer, ByteLevelVocabulariesGiveTheSameTokens) {
     const std::string path = std::string(HELIX_DATA_DIR) + "/vocab/ggml-vocab-gpt-2.gguf";
     const auto file = model::GgufFile::open(path);
     if (!file.ok()) GTEST_SKIP() << file.error().message;
-    Vocabulary vocabulary = *read_vocabulary(**file);
     const std::pair<const char*, Json> pre[] = {
-        {"gpt-2", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
+        {"gpt-2", byte_level(true)}, {"gpt-4o", split(kO200k)}, {"qwen2", split(kQwen2)}};
+    for (const auto& [name, json] : std::span(pre).first(kSanitized ? 1 : std::size(pre))) {
+        expect_same_tokens_with(*read_vocabulary(**file), name, json, "<|endoftext|>");
+    }
+}
+
+TEST(HfTokenizer, SplitsHaveTheNamesOfGgufFiles) {
+    const Json digits = {{"type", "Digits"}, {"individual_digits", true}};
+    const std::pair<const char*, Json> pre[] = {
         {"starcoder",
-         {{"type", "Sequence"},
-          {"pretokenizers",
-           {{{"type", "Digits"}, {"individual_digits", true}},
-            {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}}}}},
+         {{"type", "Sequence"}, {"pretokenizers", Json::array({digits, byte_level(true)})}}},
         {"llama-bpe", split(kLlama3)},
         {"dbrx", split(kLlama3)},
-        {"gpt-4o", split(kO200k)},
-        {"qwen2", split(kQwen2)}};
-    for (const auto& [name, json] : std::span(pre).first(kSanitized ? 1 : std::size(pre))) {
-        vocabulary.pre = name;
-        vocabulary.add_bos = false;
-        VocabularyFolder folder(vocabulary);
-        folder.tokenizer["pre_tokenizer"] = json;
-        folder.tokenizer["model"]["ignore_merges"] = std::string_view(name) == "llama-bpe";
-        folder.settings = {{"bos_token", "<|endoftext|>"}, {"eos_token", "<|endoftext|>"}};
-        const auto expected = *Tokenizer::create(vocabulary);
-        const auto found = folder.open(60000);
-        ASSERT_TRUE(found.ok()) << name << ": " << found.error().message;
-        expect_same_tokens(*expected, **found);
+        {"qwen35", split(kQwen35)},
+        {"tekken", split(kTekken)},
+        {"kimi-k2", split(kKimi)},
+        {"deepseek-llm", splits(kDeepSeekLlm)},
+        {"deepseek-coder", splits(kDeepSeekCoder)},
+        {"deepseek-v3", splits(kDeepSeekV3)}};
+    for (const auto& [name, json] : pre) {
+        expect_same_tokens_with(testing_support::byte_vocabulary(), name, json,
+                                "<|begin_of_text|>");
     }
 }
 
@@ -209,8 +278,9 @@ TEST(HfTokenizer, WordsThatAreTokensAreTakenWholeWhereMergesAreIgnored) {
     folder.tokenizer["pre_tokenizer"] = split(kQwen2);
     const auto refused = folder.open(5);
     ASSERT_FALSE(refused.ok());
-    EXPECT_NE(refused.error().message.find("ignore_merges: true, expected false with this pattern"),
-              std::string::npos)
+    EXPECT_NE(
+        refused.error().message.find("with ignore_merges true, expected false with these splits"),
+        std::string::npos)
         << refused.error().message;
 }
 
@@ -257,10 +327,36 @@ TEST(HfTokenizer, UnknownPatternsAreQuoted) {
     folder.tokenizer["pre_tokenizer"] = split("[a-z]+");
     const auto found = folder.open(10000);
     ASSERT_FALSE(found.ok());
-    EXPECT_NE(found.error().message.find("expected the pattern of llama3, qwen2, gpt-4o or gpt2"),
-              std::string::npos)
+    EXPECT_NE(
+        found.error().message.find("splits by \"[a-z]+\"; known are those of gpt-2, starcoder"),
+        std::string::npos)
         << found.error().message;
-    EXPECT_NE(found.error().message.find("[a-z]+"), std::string::npos) << found.error().message;
+}
+
+TEST(HfTokenizer, OnlySplitsThatKeepAllOfATextAreTaken) {
+    Vocabulary v;
+    v.model = "gpt2";
+    for (const char* text : {"a", "b", "ab"}) {
+        v.tokens.emplace_back(text);
+        v.kinds.push_back(TokenKind::normal);
+    }
+    v.merges = {"a b"};
+    VocabularyFolder folder(v);
+    const auto error = [&](const Json& pre_tokenizer) {
+        folder.tokenizer["pre_tokenizer"] = pre_tokenizer;
+        const auto made = folder.open(3);
+        return made.ok() ? "no error" : made.error().message;
+    };
+    Json one = splits({kQwen2});
+    one["pretokenizers"][0]["behavior"] = "Removed";
+    EXPECT_NE(error(one).find("behavior \"Removed\" with invert false"), std::string::npos);
+    one["pretokenizers"][0]["invert"] = true;  // what granite and MiniMax write
+    EXPECT_EQ(error(one), "no error");
+    Json several = splits(kDeepSeekV3);
+    EXPECT_EQ(error(several), "no error");
+    several["pretokenizers"][2]["behavior"] = "Removed";
+    several["pretokenizers"][2]["invert"] = true;
+    EXPECT_NE(error(several).find("expected false with several splits"), std::string::npos);
 }
 
 }  // namespace

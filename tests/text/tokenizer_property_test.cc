@@ -49,7 +49,8 @@ std::string random_text(std::uint64_t seed, bool invalid) {
 
 TEST(TokenizerProperty, ByteLevelGivesBackEveryByte) {
     Vocabulary v = byte_vocabulary();
-    for (const char* pre : {"default", "gpt-2", "llama-bpe", "qwen2", "gpt-4o", "starcoder"}) {
+    for (const char* pre : {"default", "gpt-2", "llama-bpe", "qwen2", "gpt-4o", "starcoder",
+                            "kimi-k2", "deepseek-llm", "deepseek-v3"}) {
         v.pre = pre;
         const auto t = make_tokenizer(v);
         for (std::uint64_t seed = 0; seed < kTexts; ++seed) {

@@ -92,6 +92,46 @@ TEST(Tokenizer, WordsOfO200kBeginWithCapitalsAndKeepContractions) {
     }
 }
 
+// Han is apart from other letters, which are as o200k has them; what is no letter (U+3007) is Han
+// all the same.
+TEST(Tokenizer, WordsOfKimiKeepHanApart) {
+    const auto pre = PreTokenizer::create("kimi-k2");
+    ASSERT_TRUE(pre.ok()) << pre.error().message;
+    EXPECT_THAT(pre->split("HelloWorld中文ab 中かな don't一二〇3 12345 a/b//\n"),
+                ElementsAre("Hello", "World", "中文", "ab", " ", "中", "かな", " don't", "一二〇",
+                            "3", " ", "123", "45", " a", "/b", "//\n"));
+}
+
+TEST(Tokenizer, TekkenTakesWholeWordsAndAddsBos) {
+    const auto pre = PreTokenizer::create("tekken");
+    ASSERT_TRUE(pre.ok()) << pre.error().message;
+    EXPECT_TRUE(pre->whole_words_first());
+    EXPECT_TRUE(pre->adds_bos());
+    EXPECT_THAT(pre->split("HelloWorld don't 12"),
+                ElementsAre("Hello", "World", " don", "'t", " ", "1", "2"));
+}
+
+// Every pattern gives long runs back in one look: twice as long takes twice the time.
+TEST(Tokenizer, SplitsOfLongRunsTakeLinearTime) {
+    constexpr std::size_t kRun = 200'000;
+    for (const char* name :
+         {"qwen35", "tekken", "kimi-k2", "deepseek-llm", "deepseek-coder", "deepseek-v3"}) {
+        const auto pre = PreTokenizer::create(name);
+        ASSERT_TRUE(pre.ok()) << pre.error().message;
+        for (const char* part : {" ", "a", "A", "\xe4\xb8\xad", "\xcc\x81", "1", "!", "\t"}) {
+            std::string text;
+            for (std::size_t i = 0; i < kRun; ++i) text += part;
+            text += "\x01x";
+            const auto begin = std::chrono::steady_clock::now();
+            std::string back;
+            for (const std::string_view word : pre->split(text)) back += word;
+            const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+            EXPECT_LT(took.count(), 10.0) << name << " of '" << part << "'";
+            EXPECT_TRUE(back == text) << name << " of '" << part << "'";
+        }
+    }
+}
+
 TEST(Tokenizer, OfTokensWithTheSameTextTheLastIsTaken) {
     for (Vocabulary v : {spm_vocabulary(), byte_vocabulary()}) {
         const auto before = make_tokenizer(v);

@@ -1,6 +1,7 @@
 #include "model/hf/hf_tokenizer.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -8,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "model/hf/deepseek_letters.h"
 #include "spec/json_place.h"
 #include "spec/text_file.h"
 
@@ -30,24 +32,82 @@ constexpr std::int64_t kMaxTokens = 1 << 24;
 // The score of a token that no merge makes, below that of every merge.
 constexpr float kNoMerge = -1e9F;
 
-// The patterns by which published tokenizer.json files split text, and our names for them: where
-// words only merge, and where a word that is a token is taken as it is (ignore_merges). nullptr:
-// none is known.
-struct Pattern {
-    std::string_view regex;
+constexpr std::string_view kDigits = "Digits";  // each digit is a piece
+constexpr std::string_view kGptWords =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kEastern = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+";
+
+// The steps by which published tokenizer.json files split text, patterns and kDigits, and our names
+// for them: where words only merge, and where a word that is a token is taken as it is
+// (ignore_merges). nullptr: none is known. Line ends in patterns are written as \r and \n.
+struct Splits {
     const char* merged;
     const char* whole;
+    std::array<std::string_view, 6> steps;
 };
-constexpr Pattern kPatterns[] = {
-    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     "dbrx", "llama-bpe"},
-    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     "qwen2", nullptr},
-    {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     "gpt-4o", nullptr},
-    {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", "gpt-2",
-     nullptr},
+constexpr Splits kSplits[] = {
+    {"gpt-2", nullptr, {kGptWords}},
+    {"starcoder", nullptr, {kDigits, kGptWords}},
+    {"dbrx",
+     "llama-bpe",
+     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}},
+    {"qwen2",
+     nullptr,
+     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}},
+    {"qwen35",
+     nullptr,
+     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}},
+    {"gpt-4o",
+     nullptr,
+     {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}},
+    {nullptr,
+     "tekken",
+     {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}},
+    {"kimi-k2",
+     nullptr,
+     {R"([\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}},
+    {"deepseek-llm",
+     nullptr,
+     {R"([\r\n])", R"(\s?[)" HELIX_DEEPSEEK_LETTERS "]+",
+      R"(\s?[!-/:-~)"
+      "\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+",
+      R"(\s+$)", kEastern, kDigits}},
+    {"deepseek-coder", nullptr, {R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)", kEastern, kDigits}},
+    {"deepseek-v3",
+     nullptr,
+     {R"(\p{N}{1,3})", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+      R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}},
 };
+
+bool same_steps(const Splits& known, const std::vector<std::string>& steps) {
+    for (std::size_t i = 0; i < known.steps.size(); ++i) {
+        if (known.steps[i] != (i < steps.size() ? std::string_view(steps[i]) : "")) return false;
+    }
+    return steps.size() <= known.steps.size();
+}
+
+std::string known_splits() {
+    std::string names;
+    for (const Splits& known : kSplits) {
+        for (const char* name : {known.merged, known.whole}) {
+            if (name != nullptr) names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+        }
+    }
+    return names;
+}
+
+// Patterns have line ends as they are or as \r and \n.
+std::string with_written_line_ends(std::string_view pattern) {
+    std::string written;
+    for (const char c : pattern) {
+        if (c == '\r' || c == '\n') {
+            written += c == '\r' ? "\\r" : "\\n";
+        } else {
+            written += c;
+        }
+    }
+    return written;
+}
 
 base::Result<nlohmann::json> read_json(const std::string& path) {
     TRY(const std::string text, spec::read_text_file(path));
@@ -281,43 +341,56 @@ class TokenizerReader {
     base::Result<std::string> pre_tokenizer(bool whole) const {
         TRY(const JsonPlace place, root_.member("pre_tokenizer"));
         bool byte_level = false;
-        bool words = false;
-        bool digits = false;
-        std::string name;
+        bool kept = false;  // only what a pattern matches
+        std::vector<std::string> steps;
         for (const JsonPlace& part : parts_of(place, "pretokenizers")) {
             const std::string type = type_of(part.value());
+            if (byte_level) return part.complaint("is behind ByteLevel, expected that to be last");
             if (type == "ByteLevel") {
                 byte_level = true;
-                words = is_true(part.value(), "use_regex", true);
+                if (is_true(part.value(), "use_regex", true)) steps.emplace_back(kGptWords);
                 if (is_true(part.value(), "add_prefix_space", false)) {
                     return part.complaint("add_prefix_space: true, expected false");
                 }
             } else if (type == "Digits" && is_true(part.value(), "individual_digits", false)) {
-                digits = true;
-            } else if (type == "Split" && name.empty()) {
-                TRY(name, split_name(part, whole));
+                steps.emplace_back(kDigits);
+            } else if (type == "Split") {
+                TRY(std::string step, split_step(part));
+                steps.push_back(std::move(step));
+                kept = kept || is_true(part.value(), "invert", false);
             } else {
                 return part.complaint(fmt::format(
-                    "\"{}\" is not known; known are ByteLevel, Digits and one Split", type));
+                    "\"{}\" is not known; known are ByteLevel, Digits and Split", type));
             }
         }
         if (!byte_level) return place.error("ByteLevel, or a model with byte_fallback");
-        if (!name.empty() && !words && !digits) return name;
-        if (name.empty() && words && !whole) return std::string(digits ? "starcoder" : "gpt-2");
-        return place.complaint("this combination of pre-tokenizers is not known");
+        // The known patterns that split alone match all of a text, those of several steps do not.
+        if (kept && steps.size() > 1) {
+            return place.complaint("invert: true, expected false with several splits");
+        }
+        for (const Splits& known : kSplits) {
+            if (!same_steps(known, steps)) continue;
+            if (const char* name = whole ? known.whole : known.merged) return std::string(name);
+            return place.complaint(
+                fmt::format("with ignore_merges {}, expected {} with these splits", whole, !whole));
+        }
+        std::string found;
+        for (const std::string& step : steps) found += fmt::format(" \"{}\"", step);
+        return place.complaint(
+            fmt::format("splits by{}; known are those of {}", found, known_splits()));
     }
 
-    static base::Result<std::string> split_name(const JsonPlace& part, bool whole) {
+    static base::Result<std::string> split_step(const JsonPlace& part) {
         TRY(const JsonPlace pattern, part.member("pattern"));
         TRY(const JsonPlace regex, pattern.member("Regex"));
         TRY(const std::string text, regex.text());
-        for (const Pattern& known : kPatterns) {
-            if (text != known.regex) continue;
-            if (const char* name = whole ? known.whole : known.merged) return std::string(name);
-            return regex.complaint(
-                fmt::format("ignore_merges: {}, expected {} with this pattern", whole, !whole));
+        TRY(const std::string behavior, part.text_or("behavior", "Isolated"));
+        const bool kept = is_true(part.value(), "invert", false);
+        if (behavior != (kept ? "Removed" : "Isolated")) {
+            return part.complaint(fmt::format("behavior \"{}\" with invert {}, expected \"{}\"",
+                                              behavior, kept, kept ? "Removed" : "Isolated"));
         }
-        return regex.error("the pattern of llama3, qwen2, gpt-4o or gpt2");
+        return with_written_line_ends(text);
     }
 
     // Whether a special token is put at the beginning of a text, or at its end.
