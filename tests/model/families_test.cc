@@ -134,7 +134,7 @@ TEST_F(Families, Llama4HasChunksATemperatureAndExpertsThatReadWeightedRows) {
     EXPECT_EQ(config.shared_ffn, 256);
     EXPECT_FALSE(config.normalise_expert_weights || config.selection_bias);
     const std::string text = describe_text(*file);
-    EXPECT_THAT(text, HasSubstr("chunks of 8192 positions, all of them in 1 layers"));
+    EXPECT_THAT(text, HasSubstr("chunks of 8192 positions, all of them in 1 layer"));
     EXPECT_THAT(text, HasSubstr("in one of 2 layers, the others' feed-forward is 768 wide"));
 }
 
