@@ -82,13 +82,19 @@ function(helix_planted_apart target)
     set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
 endfunction()
 
-# helix_apart(TARGET pattern...): these sources are each compiled alone.
+# helix_apart(TARGET pattern...): these sources are each compiled alone, and with -O2 where the others of their room are
+# little optimised.
 function(helix_apart target)
     list(TRANSFORM ARGN PREPEND ${CMAKE_SOURCE_DIR}/)
     file(GLOB files CONFIGURE_DEPENDS ${ARGN})
     # g++ tells of vectors as arguments that another version would pass otherwise; these never leave their file.
+    set(options "$<$<CXX_COMPILER_ID:GNU>:-Wno-psabi>")
+    string(REGEX REPLACE "^helix_" "" name ${target})
+    if(name IN_LIST HELIX_LITTLE_OPTIMISED)
+        list(APPEND options -O2)
+    endif()
     set_source_files_properties(${files} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON
-        COMPILE_OPTIONS "$<$<CXX_COMPILER_ID:GNU>:-Wno-psabi>")
+        COMPILE_OPTIONS "${options}")
 endfunction()
 
 # helix_executable(NAME MAIN ROOM): its symbols go into NAME.debug beside it, where debuggers look for them.
