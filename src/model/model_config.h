@@ -84,16 +84,16 @@ struct ModelConfig {
     std::vector<float> rope_factors;  // [rope_dim / 2] or empty
     // The tensor that they come from; "" where there is none.
     std::string rope_factors_tensor;
-    float rope_magnitude = 1.0F;    // multiplies cos and sin (YaRN)
-    bool tied_embeddings = false;   // no output.weight: the head is token_embd.weight
-    bool qkv_bias = false;          // added to queries, keys and values before rope
-    bool output_bias = false;       // added to what attention adds to the residuals
-    bool attention_sinks = false;   // each head has one more score, of no position
-    QkNorm qk_norm = QkNorm::none;  // an RMS norm
-    bool input_norms = true;        // of what attention and feed-forward read
-    bool output_norms = false;      // of what they add to the residuals
-    bool fused_qkv = false;         // one tensor has the rows of queries, keys and values
-    bool fused_gate_up = false;     // one tensor has the rows of gate and up
+    float rope_magnitude = 1.0F;   // multiplies cos and sin (YaRN)
+    bool tied_embeddings = false;  // no output.weight: the head is token_embd.weight
+    bool qkv_bias = false;         // added to queries, keys and values before rope
+    bool output_bias = false;      // added to what attention adds to the residuals
+    bool attention_sinks = false;  // each head has one more score, of no position
+    QkNorm qk_norm = QkNorm::none;
+    bool input_norms = true;     // of what attention and feed-forward read
+    bool output_norms = false;   // of what they add to the residuals
+    bool fused_qkv = false;      // one tensor has the rows of queries, keys and values
+    bool fused_gate_up = false;  // one tensor has the rows of gate and up
     // The tensor of the norm of what the feed-forward reads, after "blk.N.".
     std::string feed_forward_norm = "ffn_norm.weight";
     // [n_layers]: layers whose queries and keys are rotated; empty = all.

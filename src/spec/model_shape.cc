@@ -266,7 +266,6 @@ base::Status read_experts_beside(const JsonPlace& root, ModelShape& shape) {
     return base::Ok{};
 }
 
-// Experts, and the layers that have none. The number of layers must be set.
 // Experts in every step-th layer, and one more in each of these.
 base::Status read_interleaved_experts(const JsonPlace& root, ModelShape& shape) {
     TRY(const std::int32_t step, count_or(root, "interleave_moe_layer_step", 1));
@@ -279,6 +278,7 @@ base::Status read_interleaved_experts(const JsonPlace& root, ModelShape& shape) 
     return base::Ok{};
 }
 
+// Experts, and the layers that have none. The number of layers must be set.
 base::Status read_shape_experts(const JsonPlace& root, const ShapeFamily& family,
                                 ModelShape& shape) {
     for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) {

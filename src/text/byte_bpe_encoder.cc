@@ -28,7 +28,7 @@ base::Result<std::unique_ptr<const TextEncoder>> ByteBpeEncoder::create(
 base::Status ByteBpeEncoder::build() {
     const TokenIds ids = token_ids(vocabulary_);
     for (std::size_t i = 0; i < vocabulary_.tokens.size(); ++i) {
-        if (!pre_tokenizer_.whole_words_first() || !encodes_text(vocabulary_.kinds[i])) continue;
+        if (!whole_words_first_ || !encodes_text(vocabulary_.kinds[i])) continue;
         if (auto bytes = alphabet_.bytes(vocabulary_.tokens[i])) {
             whole_words_[std::move(*bytes)] = static_cast<Token>(i);
         }
@@ -53,7 +53,7 @@ std::optional<Merge> ByteBpeEncoder::find(std::string_view /*text*/, const Symbo
 
 void ByteBpeEncoder::encode_word(std::string_view word, std::vector<Symbol>& symbols,
                                  std::vector<Token>& out) const {
-    if (pre_tokenizer_.whole_words_first()) {
+    if (whole_words_first_) {
         const auto whole = whole_words_.find(std::string(word));
         if (whole != whole_words_.end()) {
             out.push_back(whole->second);

@@ -28,7 +28,10 @@ class ByteBpeEncoder final : public TextEncoder, private MergeRules {
 
   private:
     ByteBpeEncoder(const Vocabulary& vocabulary, PreTokenizer pre_tokenizer)
-        : vocabulary_(vocabulary), pre_tokenizer_(std::move(pre_tokenizer)) {}
+        : vocabulary_(vocabulary),
+          pre_tokenizer_(std::move(pre_tokenizer)),
+          whole_words_first_(
+              vocabulary.ignore_merges.value_or(pre_tokenizer_.whole_words_first())) {}
     base::Status build();
     void encode_word(std::string_view word, std::vector<Symbol>& symbols,
                      std::vector<Token>& out) const;
@@ -37,11 +40,11 @@ class ByteBpeEncoder final : public TextEncoder, private MergeRules {
 
     const Vocabulary& vocabulary_;
     PreTokenizer pre_tokenizer_;
+    const bool whole_words_first_;
     ByteAlphabet alphabet_;
     std::array<Token, 256> byte_tokens_{};  // -1: the vocabulary cannot write this byte
     MergeTable merges_;
-    std::unordered_map<std::string, Token>
-        whole_words_;  // raw bytes; only if the pre-tokenizer asks
+    std::unordered_map<std::string, Token> whole_words_;  // raw bytes; only if they come first
 };
 
 }  // namespace helix::text

@@ -144,6 +144,7 @@ Result<Vocabulary> read_vocabulary(const GgufFile& file) {
     TRY(vocabulary.model, file.get_string("tokenizer.ggml.model"));
     TRY(auto pre, if_present(file.get_string("tokenizer.ggml.pre")));
     if (pre) vocabulary.pre = std::move(*pre);
+    TRY(vocabulary.ignore_merges, if_present(file.get_bool("tokenizer.ggml.ignore_merges")));
     TRY(const auto* tokens,
         find_array<std::string>(file, "tokenizer.ggml.tokens", "an array of strings"));
     if (tokens == nullptr) {

@@ -45,6 +45,9 @@ struct Vocabulary {
     // More that end a turn (generation_config.json), or a file where a model fills in.
     std::vector<Token> end_tokens;
     std::optional<bool> add_bos, add_eos, add_space_prefix;
+    // gpt2: whether a word that is a token is that token, whatever merges make of it. Absent: what
+    // the pre-tokenizer's name says.
+    std::optional<bool> ignore_merges;
     std::string chat_template;    // Jinja source, empty when the file has none
     std::string rerank_template;  // with {query} and {document}, likewise
 };

@@ -341,6 +341,12 @@ TEST_F(Families, Llama4sThatWeCannotRunAreRefusedByName) {
                 HasSubstr("tensor blk.1.ffn_down.weight: missing"));
     EXPECT_THAT(problem_with(*file, "interleave_moe_layer_step", 5U),
                 HasSubstr("llama4.interleave_moe_layer_step: 5, expected 1 to 4"));
+    EXPECT_THAT(problem_with(*file, "leading_dense_block_count", 1U),
+                HasSubstr("llama4.leading_dense_block_count: 1, supported in this"));
+    EXPECT_THAT(problem_with(*file, "expert_weights_norm", true),
+                HasSubstr("llama4.expert_weights_norm: true, supported in this"));
+    EXPECT_THAT(problem_with(*file, "expert_gating_func", 3U),
+                HasSubstr("llama4.expert_gating_func: supported in this architecture is 2"));
 }
 
 TEST_F(Families, ExpertsThatAreRoutedInAnotherWayAreRefusedByName) {

@@ -275,12 +275,23 @@ TEST(HfTokenizer, WordsThatAreTokensAreTakenWholeWhereMergesAreIgnored) {
     EXPECT_EQ(tokens(), (std::vector<Token>{3, 2}));
     folder.tokenizer["model"]["ignore_merges"] = true;
     EXPECT_EQ(tokens(), std::vector<Token>{4});
-    folder.tokenizer["pre_tokenizer"] = split(kQwen2);
-    const auto refused = folder.open(5);
+    for (const char* pattern : {kQwen2, kO200k}) {
+        folder.tokenizer["pre_tokenizer"] = split(pattern);
+        EXPECT_EQ(tokens(), std::vector<Token>{4});
+    }
+    folder.tokenizer["model"]["ignore_merges"] = false;
+    for (const char* pattern : {kQwen2, kO200k, kTekken}) {
+        folder.tokenizer["pre_tokenizer"] = split(pattern);
+        EXPECT_EQ(tokens(), (std::vector<Token>{3, 2}));
+    }
+}
+
+TEST(HfTokenizer, AnEmptySplitIsRefusedByName) {
+    VocabularyFolder folder(testing_support::byte_vocabulary());
+    folder.tokenizer["pre_tokenizer"] = splits({kQwen2, ""});
+    const auto refused = folder.open(300);
     ASSERT_FALSE(refused.ok());
-    EXPECT_NE(
-        refused.error().message.find("with ignore_merges true, expected false with these splits"),
-        std::string::npos)
+    EXPECT_NE(refused.error().message.find("a pattern that is not empty"), std::string::npos)
         << refused.error().message;
 }
 

@@ -67,10 +67,12 @@ void VulkanDevice::add_visits(const ops::AddVisits& op) {
     const VulkanRouting& r = vulkan(op.routing);
     struct {
         VkDeviceAddress x, y, weights, visit_of;
-        std::uint32_t rows, width, n_used, replace, weighted;
-    } const push{vulkan(op.x).address(), vulkan(op.y).address(), r.chosen_weight(),
-                 r.visit_of(),           word(r.rows),           word(op.width),
-                 word(r.n_used),         op.replace ? 1U : 0U,   op.weighted ? 1U : 0U};
+        std::uint32_t rows, width, n_used, replace, weighted, unused;
+    } const push{vulkan(op.x).address(), vulkan(op.y).address(),
+                 r.chosen_weight(),      r.visit_of(),
+                 word(r.rows),           word(op.width),
+                 word(r.n_used),         op.replace ? 1U : 0U,
+                 op.weighted ? 1U : 0U,  0};
     VulkanCommands::Operator(*commands_).dispatch(shaders::add_visits, push, groups_for(r.rows));
 }
 

@@ -280,6 +280,22 @@ base::Status read_window(const GgufFile& file, const DecoderTraits& traits, Mode
 }
 
 // How rows choose their experts and weigh them. The number of layers and experts must be set.
+// Rows that are weighted before the experts read them have the sigmoids of their scores for
+// weights.
+base::Status check_weighted_inputs(const GgufFile& file, const DecoderTraits& traits,
+                                   ModelConfig& config) {
+    if (config.gating != Gating::sigmoid) {
+        return wrong_metadata(file, metadata_key(traits, "expert_gating_func"),
+                              "supported in this architecture is 2 (sigmoid)");
+    }
+    const std::string norm_key = metadata_key(traits, "expert_weights_norm");
+    if (file.find(norm_key) != nullptr && config.normalise_expert_weights) {
+        return wrong_metadata(file, norm_key, "true, supported in this architecture is false");
+    }
+    config.normalise_expert_weights = false;
+    return base::Ok{};
+}
+
 base::Status read_routing(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
     const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
     const std::string norm_key = key("expert_weights_norm");
@@ -290,7 +306,6 @@ base::Status read_routing(const GgufFile& file, const DecoderTraits& traits, Mod
     config.gating = traits.gating;
     config.expert_biases = traits.expert_biases;
     config.weighted_expert_inputs = traits.weighted_expert_inputs;
-    if (traits.weighted_expert_inputs) config.normalise_expert_weights = false;
     const std::string gating_key = key("expert_gating_func");
     if (file.find(gating_key) != nullptr) {
         TRY(const std::int64_t function, file.get_int(gating_key));
@@ -310,6 +325,7 @@ base::Status read_routing(const GgufFile& file, const DecoderTraits& traits, Mod
         return wrong_metadata(file, key("expert_group_count"),
                               fmt::format("{}, groups of experts are not supported", groups));
     }
+    if (config.weighted_expert_inputs) TRY_VOID(check_weighted_inputs(file, traits, config));
     const std::int32_t first = config.first_layer_with_experts();
     const std::string fused = fmt::format("blk.{}.ffn_gate_up_exps.weight", first);
     config.fused_experts = traits.dense_beside_experts && file.find_tensor(fused) != nullptr;
@@ -328,6 +344,11 @@ base::Status read_dense_parts(const GgufFile& file, const DecoderTraits& traits,
     if (traits.expert_period) {
         TRY(config.expert_period,
             optional_int(file, key("interleave_moe_layer_step"), 1, config.n_layers, 1));
+        if (config.n_dense_layers > 0) {
+            return wrong_metadata(
+                file, key("leading_dense_block_count"),
+                fmt::format("{}, supported in this architecture is 0", config.n_dense_layers));
+        }
     }
     if (config.n_dense_layers > 0 || config.expert_period > 1 || config.dense_beside_experts) {
         TRY(config.dense_ffn, read_width(file, key("feed_forward_length"), config.n_layers));

@@ -38,8 +38,9 @@ constexpr std::string_view kGptWords =
 constexpr std::string_view kEastern = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+";
 
 // The steps by which published tokenizer.json files split text, patterns and kDigits, and our names
-// for them: where words only merge, and where a word that is a token is taken as it is
-// (ignore_merges). nullptr: none is known. Line ends in patterns are written as \r and \n.
+// for them: where words only merge, and where a word that is a token is taken as it is. nullptr:
+// the other one is taken, and ignore_merges says how it is. Line ends in patterns are written as \r
+// and \n.
 struct Splits {
     const char* merged;
     const char* whole;
@@ -302,9 +303,11 @@ class TokenizerReader {
     }
 
     base::Status finish_byte_level(const JsonPlace& model) {
-        TRY(const std::string pre, pre_tokenizer(is_true(model.value(), "ignore_merges", false)));
+        const bool whole = is_true(model.value(), "ignore_merges", false);
+        TRY(const std::string pre, pre_tokenizer(whole));
         metadata_.set("tokenizer.ggml.model", std::string("gpt2"));
         metadata_.set("tokenizer.ggml.pre", pre);
+        metadata_.set("tokenizer.ggml.ignore_merges", whole);
         metadata_.set("tokenizer.ggml.merges", std::move(merges_));
         return set_tokens();
     }
@@ -370,9 +373,8 @@ class TokenizerReader {
         }
         for (const Splits& known : kSplits) {
             if (!same_steps(known, steps)) continue;
-            if (const char* name = whole ? known.whole : known.merged) return std::string(name);
-            return place.complaint(
-                fmt::format("with ignore_merges {}, expected {} with these splits", whole, !whole));
+            const char* name = whole ? known.whole : known.merged;
+            return std::string(name != nullptr ? name : whole ? known.merged : known.whole);
         }
         std::string found;
         for (const std::string& step : steps) found += fmt::format(" \"{}\"", step);
@@ -384,6 +386,7 @@ class TokenizerReader {
         TRY(const JsonPlace pattern, part.member("pattern"));
         TRY(const JsonPlace regex, pattern.member("Regex"));
         TRY(const std::string text, regex.text());
+        if (text.empty()) return regex.error("a pattern that is not empty");
         TRY(const std::string behavior, part.text_or("behavior", "Isolated"));
         const bool kept = is_true(part.value(), "invert", false);
         if (behavior != (kept ? "Removed" : "Isolated")) {
