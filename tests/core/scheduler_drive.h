@@ -28,11 +28,13 @@ class SchedulerDrive {
         int out_of_pages = 0, no_swap_space = 0, failures = 0, group_draws = 0;
     };
 
-    explicit SchedulerDrive(std::span<const std::uint8_t> bytes)
+    // prompts_first: as in WorkerConfig.
+    explicit SchedulerDrive(std::span<const std::uint8_t> bytes,
+                            const std::optional<PromptsFirst>& prompts_first = {})
         : bytes_(bytes),
           pages_(kLeastPages + byte() % 40),
           host_pages_(byte() % 24),
-          worker_({0}, config(byte())) {
+          worker_({0}, config(byte(), prompts_first)) {
         memory_.resize(static_cast<std::size_t>(pages_) * kBlock);
         host_memory_.resize(static_cast<std::size_t>(host_pages_) * kBlock);
         say(AssignLayers{1, {0, kLayers}, 1, {}});
@@ -65,13 +67,15 @@ class SchedulerDrive {
         bool fresh = true;          // nothing ran yet
     };
 
-    static WorkerConfig config(std::uint8_t choice) {
+    static WorkerConfig config(std::uint8_t choice,
+                               const std::optional<PromptsFirst>& prompts_first) {
         WorkerConfig config;
         config.n_layers = kLayers;
         config.block_size = kBlock;
         config.max_batch_rows = 4 + choice % 16;
         config.mixed_prefill_rows = 3;
         config.prefix_cache = choice >= 64;
+        config.prompts_first = prompts_first;
         return config;
     }
 

@@ -48,5 +48,25 @@ TEST(SchedulerFuzz, RandomLivesOfGroupsKeepToThePlainModel) {
     EXPECT_GT(sum.group_draws, 200 / kShare);
 }
 
+// The same in vLLM's order, where batches have whole prompts.
+TEST(SchedulerFuzz, SoDoTheyWithPromptsFirst) {
+    SchedulerDrive::Counts sum;
+    for (std::uint64_t seed = 0; seed < (kSanitized ? 15 : 150); ++seed) {
+        base::Random random(seed);
+        std::vector<std::uint8_t> bytes(1500);
+        for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random.below(256));
+        const PromptsFirst how{40, static_cast<std::int32_t>(random.between(1, 8)),
+                               random.chance(0.5) ? 0.0 : 1.0};
+        SchedulerDrive drive(bytes, how);
+        ASSERT_EQ(drive.run(), "") << "seed " << seed;
+        sum.swapped_pages += drive.counts().swapped_pages;
+        sum.out_of_pages += drive.counts().out_of_pages;
+        sum.rows += drive.counts().rows;
+    }
+    EXPECT_GT(sum.rows, kSanitized ? 500 : 5000);
+    EXPECT_GT(sum.swapped_pages, kSanitized ? 20 : 200);
+    EXPECT_GT(sum.out_of_pages, kSanitized ? 2 : 20);
+}
+
 }  // namespace
 }  // namespace helix::core::test::scheduler_fuzz_test

@@ -1,10 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "core/protocol/types.h"
 
 namespace helix::core {
+
+// The budgets of vLLM's order of work (core/batch/prompts_first.h).
+struct PromptsFirst {
+    std::int32_t max_batched_tokens = 2048;  // rows of a batch of prompts; above 0
+    std::int32_t max_seqs = 256;             // sequences that run; above 0
+    double delay_factor = 0;                 // not below 0
+};
 
 struct WorkerConfig {
     ModelId model;                      // that it serves: layers of no other are accepted
@@ -17,6 +25,8 @@ struct WorkerConfig {
     // How many times the decodes' time prompts may take while both wait.
     double prefill_share = 3;
     std::int32_t max_batch_seqs = 256;
+    // Work in this order, by these budgets in place of the four above; absent: in our own.
+    std::optional<PromptsFirst> prompts_first = {};
     Duration report_interval = base::from_ms(500);
     bool prefix_cache = false;  // keep full blocks for later sequences with the same first tokens
     bool list_pages = true;     // fill BatchChunk::pages; an engine without KV memory needs none

@@ -1,11 +1,13 @@
 // This file chooses the rows that run next. A batch is formed anew for every run of the engine
-// (iteration-level batching), with decodes before prompts, high priority first, then by arrival.
+// (iteration-level batching), with decodes before prompts, high priority first, then by arrival; or
+// in vLLM's order (core/batch/prompts_first.h).
 
 #include <algorithm>
 #include <utility>
 
 #include "base/check.h"
 #include "core/batch/batch_limits.h"
+#include "core/batch/prompts_first.h"
 #include "core/kv/admission.h"
 #include "core/worker/worker_state.h"
 
@@ -22,6 +24,12 @@ class BatchBuilder {
 
     bool full() const {
         return static_cast<std::int32_t>(plan_.chunks.size()) >= state_.config.max_batch_seqs;
+    }
+    // Nothing new begins while others give way or wait to come back.
+    bool swapping() const { return !plan_.swap_out.empty() || !state_.returning.empty(); }
+    // Only the first rows of a new sequence leave the watermark's pages free.
+    static bool starts(const Sequence& seq) {
+        return seq.is_new() && !seq.is_decode(seq.pending.front());
     }
 
     // Adds up to max_rows rows of the sequence's oldest input; returns how many.
@@ -41,6 +49,12 @@ class BatchBuilder {
             state_.report_stuck(seq, "no free KV page", actions_);
             return 0;
         }
+        take(seq, count);
+        return count;
+    }
+    // Adds so many rows of the sequence's oldest input, for which there are pages.
+    void take(Sequence& seq, std::int32_t count) {
+        const PendingRows& rows = seq.pending.front();
         state_.make_room(seq.table.pages_to_write(seq.computed, seq.computed + count, state_.pool));
         seq.table.make_writable(seq.computed, seq.computed + count, state_.pool, plan_.copies);
         seq.stuck = false;
@@ -51,16 +65,9 @@ class BatchBuilder {
         batch_.chunks.push_back({&seq, chunk.first_position, count, chunk.output_row, chunk.sample,
                                  chunk.drafts, chunk.draws, chunk.scored.size(),
                                  chunk.pooling != spec::Pooling::none});
-        return count;
     }
 
   private:
-    // Nothing new begins while others give way or wait to come back.
-    bool swapping() const { return !plan_.swap_out.empty() || !state_.returning.empty(); }
-    // Only the first rows of a new sequence leave the watermark's pages free.
-    static bool starts(const Sequence& seq) {
-        return seq.is_new() && !seq.is_decode(seq.pending.front());
-    }
     bool fits(const Sequence& seq, std::int32_t count) const {
         const KvBlockPool& pool = state_.pool;
         const std::int64_t needed =
@@ -165,10 +172,96 @@ bool is_due(const CostFit& alone, std::int64_t rows, std::int64_t since) {
     return since >= (alone.at(static_cast<double>(rows)) ? kTryOther : 1);
 }
 
+// Says whether a sequence decodes, and so gives its KV pages back in time.
+bool any_decodes(const Worker::Impl& state) {
+    if (state.n_past_prompt == 0) return false;
+    return std::any_of(state.sequences.begin(), state.sequences.end(), [](const auto& entry) {
+        const Sequence& seq = *entry.second;
+        const bool waits = seq.is_ready() && !seq.is_decode(seq.pending.front());
+        return seq.past_prompt && !seq.swapped && !waits;
+    });
+}
+
+void refuse_long_prompts(Worker::Impl& state, const std::vector<SequenceKey>& keys,
+                         std::vector<WorkerAction>& actions) {
+    for (const SequenceKey& key : keys) {
+        const std::int32_t rows = state.sequences.find(key)->pending.front().size();
+        state.refuse(key,
+                     {true, StuckCause::invalid_request,
+                      "a prompt of " + std::to_string(rows) +
+                          " tokens, and this worker's batches take whole prompts of at most " +
+                          std::to_string(state.config.prompts_first->max_batched_tokens)},
+                     actions);
+        state.free_sequence(key, actions);
+    }
+}
+
+// Puts the prompts whose turn it is into the plan, or none. Returns false where it asked to be
+// woken for them.
+bool add_whole_prompts(Worker::Impl& state, BatchBuilder& builder, RunningBatch& batch,
+                       std::vector<WorkerAction>& actions) {
+    std::vector<WaitingPrompt> waiting;
+    std::vector<Sequence*> prompts;
+    for (const ReadyList::Entry& entry : state.ready_prefills.entries()) {
+        const Sequence& seq = *entry.sequence;
+        const PendingRows& rows = seq.pending.front();
+        waiting.push_back(
+            {seq.began, rows.size(), seq.past_prompt ? 0 : rows.draws,
+             seq.table.pages_to_write(seq.computed, seq.computed + rows.size(), state.pool),
+             BatchBuilder::starts(seq)});
+        prompts.push_back(entry.sequence);
+    }
+    const PromptsChoice choice =
+        choose_prompts(*state.config.prompts_first,
+                       {state.now, waiting, state.n_past_prompt, state.pool.free_pages(),
+                        state.pool.total(), state.last_prompts});
+    for (const std::size_t i : choice.run) {
+        const std::int32_t rows = prompts[i]->pending.front().size();
+        builder.take(*prompts[i], rows);
+        batch.prefill_rows += rows * state.layer_share(*prompts[i]);
+    }
+    if (choice.run.empty() && choice.short_of_pages && !any_decodes(state)) {
+        const std::size_t first = choice.too_long.size();  // those before it are too long
+        state.report_stuck(*prompts[first], "no free KV page", actions);
+    }
+    std::vector<SequenceKey> too_long;
+    for (const std::size_t i : choice.too_long) too_long.push_back(prompts[i]->key);
+    state.ready_prefills.drop_batched(choice.run.size());
+    refuse_long_prompts(state, too_long, actions);
+    if (!choice.not_before || !state.ready_decodes.entries().empty()) return true;
+    if (state.wake_at != *choice.not_before) actions.push_back(WakeAt{*choice.not_before});
+    state.wake_at = *choice.not_before;
+    return false;
+}
+
+// vLLM's order (core/batch/prompts_first.h). Who gives pages back when decodes find none is the
+// coordinator's decision, as in our own order: the last to arrive (core/coordinator/preempter.h).
+void schedule_prompts_first(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
+                            std::vector<WorkerAction>& actions) {
+    BatchBuilder builder(state, plan, batch, actions);
+    if (!builder.swapping() && !add_whole_prompts(state, builder, batch, actions)) return;
+    if (!plan.chunks.empty()) return;
+    const std::int32_t most = state.config.prompts_first->max_seqs;
+    BatchLimits limits;
+    limits.decodes = std::min<std::int64_t>(most, state.n_past_prompt);
+    limits.saved_by_gathering_s =
+        batch_limits(state.config, state.costs, state.load, 1, state.n_past_prompt)
+            .saved_by_gathering_s;
+    if (waits_for_others(state, plan, limits, actions)) return;
+    for (const ReadyList::Entry& entry : state.ready_decodes.entries()) {
+        if (static_cast<std::int32_t>(plan.chunks.size()) == most) break;
+        const std::int32_t rows = entry.sequence->pending.front().size();
+        batch.decode_rows +=
+            builder.add(*entry.sequence, rows) * state.layer_share(*entry.sequence);
+    }
+    state.ready_decodes.drop_batched(plan.chunks.size());
+}
+
 }  // namespace
 
 void Worker::Impl::note_cost(const RunningBatch& batch, Duration took) {
     if (batch.chunks.empty()) return;
+    if (batch.prefill_rows > 0) last_prompts = took;
     // A batch pays the fixed cost of the layers that it runs at all, so rows count as if it had run
     // every layer.
     std::int32_t run = 0;
@@ -200,6 +293,7 @@ void Worker::Impl::note_cost(const RunningBatch& batch, Duration took) {
 void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
                     std::vector<WorkerAction>& actions) {
     if (state.ready_decodes.entries().empty() && state.ready_prefills.entries().empty()) return;
+    if (state.config.prompts_first) return schedule_prompts_first(state, plan, batch, actions);
     const BatchLimits limits =
         batch_limits(state.config, state.costs, state.load,
                      std::max<std::int32_t>(1, state.pipeline_groups), state.n_past_prompt);

@@ -52,6 +52,10 @@ Worker::Worker(WorkerId self, const WorkerConfig& config) : impl_(std::make_uniq
     CHECK(config.n_layers > 0);
     CHECK(config.prefill_share > 0);
     CHECK(config.max_batch_rows > 0 && config.mixed_prefill_rows > 0 && config.max_batch_seqs > 0);
+    if (config.prompts_first) {
+        CHECK(config.prompts_first->max_batched_tokens > 0 && config.prompts_first->max_seqs > 0);
+        CHECK(config.prompts_first->delay_factor >= 0);
+    }
     impl_->self = self;
     impl_->config = config;
 }
@@ -187,6 +191,7 @@ void Worker::Impl::start_loading(const AssignLayers& message, std::vector<Worker
     host_pages = KvBlockPool();
     costs = {};
     load = {};
+    last_prompts = {};
     loading = message;
     actions.push_back(LoadLayers{message.epoch, message.layers});
 }

@@ -367,6 +367,7 @@ struct Worker::Impl {
     std::int64_t busy_total_ns = 0;
     BatchCosts costs;                // of the layers held now
     BatchLoad load;                  // and what they have to do
+    Duration last_prompts;           // what the last batch with prompt rows took
     std::int64_t since_shared = 0;   // batches since one had decodes and prompt rows
     std::int64_t since_alone = 0;    // batches since one had prompt rows only
     std::int64_t since_decodes = 0;  // batches since one had decodes only
