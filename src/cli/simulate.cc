@@ -9,6 +9,7 @@
 
 #include "base/large_pages.h"
 #include "base/log.h"
+#include "cli/batching_option.h"
 #include "cli/command.h"
 #include "cli/help_text.h"
 #include "cli/problem_option.h"
@@ -34,10 +35,10 @@ struct SimulateArguments {
     std::string disk;
     std::string policy;
     std::string scheduler = "helix";
-    std::string batching = "fifo";
-    std::int32_t prompt_every = 4;
+    BatchingArguments batching;
     std::int32_t groups = 0;
     bool no_balance = false;
+    std::string balance = "helix";
     lab::LoadChoice load;
     bool find_peak = false;
     bool json = false;
@@ -76,12 +77,14 @@ base::Result<lab::Simulated> simulate_reference(const SimulateArguments& a,
                               {"shortest-queue", ReferenceScheduler::shortest_queue},
                               {"separate", ReferenceScheduler::random}}));
     rules.beyond_tables = a.scheduler == "separate";
+    TRY(const std::string batching, reference_batching(a.batching));
     TRY(rules.batching.order, spec::choose_word<sim::ReferenceBatching::Order>(
-                                  "--batching", a.batching,
+                                  "--batching", batching,
                                   {{"fifo", sim::ReferenceBatching::Order::fifo},
                                    {"decode-first", sim::ReferenceBatching::Order::decode_first},
                                    {"two-passes", sim::ReferenceBatching::Order::two_passes}}));
-    rules.batching.prompt_every = a.prompt_every;
+    rules.batching.prompt_every = a.batching.prompt_every;
+    if (a.balance != "helix") return base::invalid("--balance: needs --policy helix");
     TRY(const lab::SimulationTask task, simulation_task(a));
     SimulationLines lines;
     return lab::simulate_published(problem, rules, task, lines.progress());
@@ -91,8 +94,11 @@ base::Result<lab::Simulated> simulate_helix(const SimulateArguments& a,
                                             const lab::Problem& problem) {
     lab::OwnRules rules;
     TRY(rules.scheduler, core::find_router(a.scheduler));
-    if (a.batching != "fifo") {
-        return base::invalid("--batching: needs --policy reference");
+    TRY(rules.as_vllm, own_batching(a.batching));
+    TRY(rules.moves_as_llumnix,
+        spec::choose_word<bool>("--balance", a.balance, {{"helix", false}, {"llumnix", true}}));
+    if (a.no_balance && rules.moves_as_llumnix) {
+        return base::invalid("--balance llumnix: --no-balance turns it off");
     }
     TRY(const lab::SimulationTask task, simulation_task(a));
     rules.pipeline_groups = a.groups;
@@ -148,19 +154,15 @@ void add_policy_options(CLI::App& command, SimulateArguments& a) {
         "schedulers of the same names. Without it: helix, unless the placement is a published "
         "run's replay, or separate pipelines with more layers than the tables cover");
     command.add_option("--scheduler", a.scheduler, core::list_routers())->capture_default_str();
-    command
-        .add_option("--batching", a.batching,
-                    "reference policy: fifo as published, decode-first, or two-passes as the "
-                    "published prototype's workers")
-        ->capture_default_str();
-    command
-        .add_option("--prompt-every", a.prompt_every,
-                    "decode-first: one layer of prompts after so many of decodes; 0: never while "
-                    "decodes wait")
-        ->capture_default_str();
+    add_batching_options(command, a.batching);
     command
         .add_option("--groups", a.groups,
                     "helix policy: most groups that decodes travel in; 0: as `serve` does it")
+        ->capture_default_str();
+    command
+        .add_option("--balance", a.balance,
+                    "helix policy, how running requests move: helix, or llumnix as Llumnix is "
+                    "published (with --scheduler llumnix, its dispatch)")
         ->capture_default_str();
     command.add_flag("--no-balance", a.no_balance,
                      "helix policy: running requests do not move to machines with more memory");
@@ -195,7 +197,9 @@ void add_simulate(App& app) {
         "  helix plan office.toml --model llama3-8b --output plan.json\n"
         "  helix simulate office.toml --model llama3-8b --placement plan.json --html run.html\n"
         "  helix simulate office.toml --model llama3-8b --load 75% --arrivals gamma\n"
-        "  helix simulate office.toml --model llama3-8b --placement plan.json --trace day.csv");
+        "  helix simulate office.toml --model llama3-8b --placement plan.json --trace day.csv\n"
+        "  helix simulate office.toml --model llama3-8b --batching vllm --max-num-seqs 64\n"
+        "  helix simulate office.toml --model llama3-8b --scheduler llumnix --balance llumnix");
     simulate->callback([&app, a] {
         app.models = {&a->problem.model};
         app.action = [a] { return run_simulate(*a); };

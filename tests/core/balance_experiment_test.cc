@@ -103,9 +103,14 @@ struct Outcome {
 };
 
 // Bursts of requests of unequal length over four workers whose memory is short.
-Outcome bursts(bool balanced, const RouterKind& router, std::uint64_t seed) {
+Outcome bursts(bool balanced, const RouterKind& router, std::uint64_t seed,
+               bool as_published = false) {
     TimedCluster::Setup made = setup(4);
     made.coordinator.balance.enabled = balanced;
+    if (as_published) {
+        balance_as_llumnix(made.coordinator);
+        made.worker.prompts_first = PromptsFirst{};
+    }
     made.coordinator.router = router.make;
     made.pages = 120;  // 1920 tokens
     TimedCluster cluster(made);
@@ -164,6 +169,17 @@ TEST(Balance, BurstsLoseLessTimeWithIt) {
         EXPECT_LT(first[1], 1.15 * first[0]);
     }
     EXPECT_LT(lost[1], 0.5 * lost[0]);
+}
+
+// Llumnix and vLLM as published: requests move, and everything ends.
+TEST(Balance, AsPublishedEverythingEnds) {
+    Outcome sum;
+    for (std::uint64_t seed = 1; seed <= (kSanitized ? 1 : 4); ++seed) {
+        const Outcome outcome = bursts(true, llumnix_router(), seed, true);
+        EXPECT_EQ(outcome.unfinished, 0U) << seed;
+        sum.moves += outcome.moves;
+    }
+    EXPECT_GT(sum.moves, 0);
 }
 
 TEST(Balance, RoutersOnBursts) {

@@ -277,5 +277,161 @@ TEST(Pairing, AStaticLoadComesToRest) {
     EXPECT_GT(moved, 200U);  // the worlds are such that there is something to do
 }
 
+// ---- as Llumnix is published
+
+struct Held {
+    std::int32_t node;
+    std::int64_t tokens;
+    std::int32_t priority = 0;
+    bool movable = true;
+};
+struct PublishedCase {
+    const char* what;
+    std::vector<Held> requests;  // numbered from 1; every node has 1000 tokens
+    std::int32_t high_headroom = 0;
+    std::vector<std::pair<std::int32_t, Usage>> more = {};  // at these nodes
+    std::vector<char> preempts = {};
+    std::vector<std::pair<std::uint64_t, std::int32_t>> moves = {};  // request, to node
+};
+
+constexpr std::int32_t kNodes = 4;
+const Usage kHead{UsageKind::head_of_line, 300, 2};
+
+// Sources are less free than 100 tokens, destinations more.
+const std::vector<PublishedCase> kPublishedCases = {
+    {"all have room", {{0, 300}, {1, 800}}},
+    {"a source gives to the freest",
+     {{0, 450}, {0, 480}, {1, 500}, {2, 100}, {3, 200}},
+     0,
+     {},
+     {},
+     {{1, 2}}},
+    {"the least free gives to the freest, the next to the next",
+     {{0, 450}, {0, 500}, {1, 470}, {1, 510}, {2, 500}, {3, 100}},
+     0,
+     {},
+     {},
+     {{3, 3}, {1, 2}}},
+    {"more sources than destinations",
+     {{0, 450}, {0, 500}, {1, 470}, {1, 510}, {2, 480}, {2, 490}, {3, 100}},
+     0,
+     {},
+     {},
+     {{3, 3}}},
+    {"no destination", {{0, 950}, {1, 900}, {2, 900}, {3, 900}}},
+    {"although they only change places", {{0, 950}}, 0, {}, {}, {{1, 1}}},
+    {"low priority goes first, then the shortest",
+     {{0, 100, 1}, {0, 300}, {0, 290}, {0, 280, 0, false}},
+     0,
+     {},
+     {},
+     {{3, 1}}},
+    {"headroom of high priority counts once",
+     {{0, 100, 1}, {0, 150, 1}, {0, 200}},
+     400,
+     {},
+     {},
+     {{3, 1}}},
+    {"without it that is no source", {{0, 100, 1}, {0, 150, 1}, {0, 200}}},
+    {"the demand of the first in the queue makes a source",
+     {{0, 300}, {0, 310}},
+     0,
+     {{0, kHead}},
+     {},
+     {{1, 1}}},
+    {"what waits behind it does not", {{0, 300}, {0, 310}}, 0, {{0, {UsageKind::queued, 300, 2}}}},
+    {"what is drained gives whatever it has",
+     {{0, 10}},
+     0,
+     {{0, {UsageKind::draining}}},
+     {},
+     {{1, 1}}},
+    {"and takes nothing", {{0, 950}}, 0, {{1, {UsageKind::draining}}}, {}, {{1, 2}}},
+    {"what had to preempt is no source for that", {{0, 300}, {0, 310}}, 0, {}, {1, 0, 0, 0}},
+};
+
+PairingConfig as_published() {
+    PairingConfig config;
+    config.rule = PairingRule::llumnix;
+    config.source_below = config.destination_above = 100;
+    return config;
+}
+
+TEST(PairingAsLlumnix, MovesAsTheTableSays) {
+    const PipelineGraph graph = mesh(1, kNodes);
+    for (const PublishedCase& c : kPublishedCases) {
+        SCOPED_TRACE(c.what);
+        BalanceView view;
+        view.graph = &graph;
+        for (std::int32_t n = 0; n < kNodes; ++n)
+            view.nodes.emplace_back(2, 2000, 2 * c.high_headroom);
+        std::uint64_t id = 0;
+        for (const Held& held : c.requests) {
+            ++id;
+            view.requests.push_back(
+                {{id}, held.priority, id, way(graph, {held.node}), held.tokens, 1, held.movable});
+            view.nodes[static_cast<std::size_t>(held.node)].add(usage_at(view.requests.back(), 2));
+        }
+        for (const auto& [node, usage] : c.more)
+            view.nodes[static_cast<std::size_t>(node)].add(usage);
+        view.preempts = c.preempts;
+        std::vector<std::pair<std::uint64_t, std::int32_t>> moves;
+        for (const Move& move : plan_moves(view, as_published(), kAny)) {
+            moves.emplace_back(move.id.value, nodes_of(graph, move.to).front());
+        }
+        EXPECT_EQ(moves, c.moves);
+    }
+}
+
+// With whole models nothing else would be said of pipelines: the freest way off the source.
+TEST(PairingAsLlumnix, OfPipelinesTheFreestWayOffTheSourceTakes) {
+    const PipelineGraph graph = mesh(2, 3);
+    const BalanceView view = view_of(graph, 1000,
+                                     {{{1}, 0, 1, way(graph, {0, 3}), 480},
+                                      {{2}, 0, 2, way(graph, {0, 4}), 500},
+                                      {{3}, 0, 3, way(graph, {1, 4}), 100}});
+    const auto moves = plan_moves(view, as_published(), kAny);
+    ASSERT_EQ(moves.size(), 1U);
+    EXPECT_EQ(moves[0].id.value, 1U);
+    EXPECT_EQ(nodes_of(graph, moves[0].to), (std::vector<std::int32_t>{2, 3}))
+        << "what it has of the second stage costs nothing";
+}
+
+struct RecoveredCase {
+    const char* what;
+    std::int64_t stays;                // tokens at node 0
+    std::vector<std::int64_t> leaves;  // of the requests that leave it
+    bool draining;
+    std::vector<std::uint64_t> recovered;
+};
+
+TEST(PairingAsLlumnix, AMoveIsGivenUpOnceItsSourceWouldBeNone) {
+    const std::vector<RecoveredCase> cases = {
+        {"still full", 500, {420}, false, {}},
+        {"others have ended", 300, {420}, false, {1}},
+        {"two that leave count both", 350, {200, 360}, false, {}},
+        {"and are given up together", 350, {100, 120}, false, {1, 2}},
+        {"drained", 0, {10}, true, {}},
+    };
+    for (const RecoveredCase& c : cases) {
+        SCOPED_TRACE(c.what);
+        std::vector<NodeLoad> nodes(2, NodeLoad(2, 2000, 0));
+        nodes[0].add({UsageKind::running, c.stays, 2});
+        if (c.draining) nodes[0].add({UsageKind::draining});
+        std::vector<MoveUnderWay> moves;
+        for (const std::int64_t tokens : c.leaves) {
+            const Usage usage{UsageKind::running, tokens, 2};
+            nodes[1].add(usage);
+            moves.push_back({{moves.size() + 1}, {{0, usage}}});
+        }
+        std::vector<std::uint64_t> recovered;
+        PairingConfig config = as_published();
+        config.source_below = 50;
+        for (const RequestId id : recovered_moves(nodes, moves, config))
+            recovered.push_back(id.value);
+        EXPECT_EQ(recovered, c.recovered);
+    }
+}
+
 }  // namespace
 }  // namespace helix::core::migration_pairing_test

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -107,7 +109,8 @@ class AnyRouter : public ::testing::TestWithParam<std::string> {
   protected:
     RouterKind kind() const { return find_router(GetParam()).value(); }
     bool planned() const {  // over the planned links only
-        return GetParam() == "helix" || GetParam() == "separate" || GetParam() == "freest";
+        return GetParam() == "helix" || GetParam() == "separate" || GetParam() == "freest" ||
+               GetParam() == "llumnix";
     }
     bool whole() const { return GetParam() == "separate"; }  // picks among fewer pipelines
 };
@@ -469,12 +472,60 @@ TEST(PipelineGraph, KnowsTheShortestWayAndWhichOfAnOldPlacementAreLeft) {
     EXPECT_FALSE(graph.is_path({graph.out(kCoordinator)[0]})) << "does not end";
 }
 
+struct LlumnixCase {
+    const char* what;
+    std::vector<double> freeness;  // of four workers: two first halves, two second ones
+    std::vector<std::uint32_t> full;
+    std::vector<std::uint32_t> way;
+};
+
+TEST(LlumnixRouter, TakesTheWayWhoseFullestWorkerIsTheFreest) {
+    constexpr double kDrained = -std::numeric_limits<double>::infinity();
+    const std::vector<LlumnixCase> cases = {
+        {"the freest of each half", {10, 40, 30, 20}, {}, {1, 2}},
+        {"a half that is full decides", {10, 5, 1, 2}, {}, {0, 3}},
+        {"ties go to the first", {7, 7, 7, 7}, {}, {0, 2}},
+        {"what has no room is left out", {10, 40, 30, 20}, {1}, {0, 2}},
+        {"more than its memory, by the least", {-9, -3, -2, -1}, {}, {1, 2}},
+        {"the last choice is what is drained", {kDrained, -3, 5, kDrained}, {}, {1, 2}},
+        {"but it is one", {kDrained, -3, 5, kDrained}, {1}, {0, 2}},
+    };
+    const PipelineGraph graph(
+        4, {{worker(0), {0, 2}}, {worker(1), {0, 2}}, {worker(2), {2, 4}}, {worker(3), {2, 4}}},
+        {edge(kCoordinator, 0, 1), edge(kCoordinator, 1, 1), edge(0, 2, 1), edge(0, 3, 1),
+         edge(1, 2, 1), edge(1, 3, 1), edge(2, kCoordinator, 1), edge(3, kCoordinator, 1)});
+    for (const LlumnixCase& c : cases) {
+        SCOPED_TRACE(c.what);
+        const auto router = llumnix_router().make({graph, 0});
+        EXPECT_TRUE(router->wants_freeness());
+        const WorkerReport report;
+        const Path path = router->route(
+            {{1}, {}, 100},
+            [&](WorkerId w, LayerRange) {
+                return std::find(c.full.begin(), c.full.end(), w.value) == c.full.end();
+            },
+            [&](WorkerId w) {
+                return WorkerLoad{0, 0, 100, &report, c.freeness[w.value]};
+            });
+        std::vector<std::uint32_t> way;
+        for (const Stage& stage : router->graph().pipeline(path)) way.push_back(stage.worker.value);
+        // Where the second stage decides nothing, any of it may be taken.
+        ASSERT_EQ(way.size(), 2U);
+        const auto narrowest = [&](const std::vector<std::uint32_t>& one) {
+            return std::min(c.freeness[one[0]], c.freeness[one[1]]);
+        };
+        EXPECT_EQ(way[0], c.way[0]);
+        EXPECT_EQ(narrowest(way), narrowest(c.way));
+    }
+}
+
 TEST(RouterCatalogue, AnUnknownNameIsAnErrorThatListsTheKnownOnes) {
     const auto kind = find_router("fastest");
     ASSERT_FALSE(kind.ok());
     EXPECT_EQ(
         kind.error().message,
-        "--scheduler: 'fastest' is none of helix, swarm, random, shortest-queue, separate, freest");
+        "--scheduler: 'fastest' is none of helix, swarm, random, shortest-queue, separate, freest, "
+        "llumnix");
     EXPECT_NE(list_routers().find("\nswarm: deals requests"), std::string::npos);
 }
 

@@ -26,7 +26,8 @@ struct Memory {
     bool prefix_cache = false;
     std::int32_t drafts = 0;
     std::int32_t max_batch_rows = 512;
-    bool push_out = false;  // every request, at least once
+    bool push_out = false;      // every request, at least once
+    bool as_published = false;  // vLLM's order of work, Llumnix' moves
 };
 
 std::vector<core::Request> requests(std::uint64_t seed) {
@@ -132,6 +133,10 @@ Result run(const Memory& setup, std::uint64_t seed, const std::vector<core::Requ
     config.coordinator.speculation.ngram_tokens = setup.drafts;
     config.worker.max_batch_rows = setup.max_batch_rows;
     config.worker.mixed_prefill_rows = std::min(setup.max_batch_rows, 64);
+    if (setup.as_published) {
+        config.worker.prompts_first = core::PromptsFirst{128, 24, 0.5};
+        core::balance_as_llumnix(config.coordinator);
+    }
     config.swap_pages = setup.swap_pages;
     config.vocab = kVocab;
     const FlatCost cost;
@@ -195,6 +200,22 @@ TEST_P(KvSemantics, WhateverHappensToThePagesTheAnswersStay) {
     EXPECT_GT(preemptions, 60) << "memory was to be short";
     EXPECT_GT(accepted, 50);
     EXPECT_GT(hits, 500);
+}
+
+// Neither the order of work nor who moves is seen in an answer.
+TEST_P(KvSemantics, InVllmsOrderTheAnswersAreTheSame) {
+    std::int64_t preemptions = 0;
+    for (std::uint64_t seed = 1; seed <= (kSanitized ? 1 : 4); ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        const auto asked = requests(seed);
+        const Result undisturbed = run({2000, 0}, seed, asked);
+        Memory tight{2 * 46, 2 * 90, GetParam(), seed % 2 == 0, seed > 2 ? 4 : 0};
+        tight.as_published = true;
+        const Result disturbed = run(tight, seed, asked);
+        EXPECT_EQ(disturbed.answers, undisturbed.answers);
+        preemptions += disturbed.view.preemptions;
+    }
+    EXPECT_GT(preemptions, kSanitized ? 0 : 8) << "memory was to be short";
 }
 
 // Each of 16 requests is pushed out by one of higher priority while it runs; under a sanitizer, of

@@ -160,6 +160,35 @@ TEST(LoadedCluster, MoreThanTheKvMemoryHoldsWaitsAndPreemptsButAllEnd) {
     EXPECT_LE(report->kv_peak, 1.0);
 }
 
+// In vLLM's order no batch has prompts and decodes, and all the rest is as before.
+class MixedBatches final : public Observer {
+  public:
+    void node_computed(const NodeBatch& batch) override {
+        EXPECT_TRUE(batch.decodes == 0 || batch.prompt_tokens == 0);
+        EXPECT_EQ(batch.prompt_tokens % 100, 0) << "prompts are whole";
+        prompts += batch.prompt_tokens > 0 ? 1 : 0;
+    }
+    std::int64_t prompts = 0;
+};
+
+TEST(LoadedCluster, InVllmsOrderPromptsAreWholeAndAloneAndAllEnd) {
+    for (const double delay : {0.0, 2.0}) {
+        const auto bed = stages_of({1, 1}, 2, 3000);
+        bed->setup.worker.prompts_first = core::PromptsFirst{1000, 16, delay};
+        bed->setup.check_invariants = true;
+        bed->setup.duration_s = 40;
+        bed->setup.lengths = LengthSource({{100, 150}}, LengthOrder::recorded);
+        MixedBatches batches;
+        bed->setup.observer = &batches;
+        const auto report = run_helix(bed->setup);
+        ASSERT_TRUE(report.ok()) << report.error().message;
+        EXPECT_EQ(report->rejected, 0U);
+        EXPECT_EQ(report->preempted, 0U);
+        EXPECT_GT(report->finished, 20U);
+        EXPECT_GT(batches.prompts, 10);
+    }
+}
+
 class Counter final : public Observer {
   public:
     bool request_created(std::uint64_t, base::TimePoint, std::int32_t, std::int32_t) override {
@@ -213,6 +242,10 @@ TEST(LoadedCluster, ImpossibleSetupsAreErrorsThatSayWhy) {
     EXPECT_EQ(why(bed->setup), "no pipeline runs through all layers along the flows");
     bed = stages_of({1, 1}, 2, 100);
     EXPECT_EQ(why(bed->setup), "node n0 holds 96 tokens of context; a request may need 421");
+    bed = stages_of({1, 1}, 2, 1000);
+    bed->setup.worker.prompts_first = core::PromptsFirst{420, 16, 0};
+    EXPECT_EQ(why(bed->setup),
+              "batches of whole prompts of at most 420 tokens; a request may need 421 in one");
 }
 
 TEST(LoadedCluster, LoadBeginsWhenTheSlowestMachineHasLoaded) {

@@ -1,10 +1,12 @@
 #include "core/coordinator/balancer.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "core/coordinator/defragment.h"
+#include "core/routing/widest_path.h"
 
 namespace helix::core {
 namespace {
@@ -27,12 +29,27 @@ BalanceRequest seen_by_balance(const RequestState& state, std::int64_t tokens, b
 
 }  // namespace
 
+void balance_as_llumnix(CoordinatorConfig& config) {
+    PairingConfig& pairing = config.balance.pairing;
+    pairing.rule = PairingRule::llumnix;
+    pairing.source_below = pairing.destination_above = 3.0 * config.block_size;
+    pairing.moves = std::numeric_limits<std::int32_t>::max();
+    config.balance.interval = base::from_ms(50);
+    config.balance.room_moves = 0;
+    config.migration.per_worker = 1;
+}
+
 void Balancer::balance(TimePoint now) {
     if (!config_.balance.enabled || !config_.migration.enabled || now < next_balance_) return;
     next_balance_ = now + config_.balance.interval;
     if (placements_.epoch() == 0 || requests_.empty()) return;
+    if (as_llumnix()) {
+        BalanceView view = node_view(now);
+        give_up_recovered(now, view);
+        return even_out(now, std::move(view));
+    }
     make_room(now);
-    even_out(now);
+    even_out(now, node_view(now));
 }
 
 RequestState* Balancer::head_without_room() {
@@ -53,24 +70,16 @@ RequestState* Balancer::head_without_room() {
 BalanceView Balancer::node_view(TimePoint now) {
     BalanceView view;
     view.graph = &placements_.router()->graph();
-    loads_.update(*view.graph, placements_.routers_made(), requests_, demand_, config_.block_size);
+    view.nodes = loads_.now();
     const auto node_at = [&](WorkerId worker) -> NodeLoad* {
         const std::int32_t node = view.graph->node_of(worker);
         return node < 0 ? nullptr : &view.nodes[static_cast<std::size_t>(node)];
     };
     for (const PipelineNode& node : view.graph->nodes()) {
-        const auto it = fleet_.find(node.worker);
-        const std::int64_t pages = it == fleet_.end() ? 0 : it->second.kv.total();
-        const std::int64_t memory = pages * config_.block_size;
-        const auto headroom =
-            static_cast<std::int64_t>(config_.balance.headroom * static_cast<double>(memory));
-        NodeLoad& load = view.nodes.emplace_back(std::max(1, node.layers.size()), memory, headroom);
-        load.add(loads_.nodes()[view.nodes.size() - 1]);
-        const bool emptied = it != fleet_.end() && it->second.draining;
-        if (emptied) load.add({UsageKind::draining});
         const std::optional<TimePoint> last = preempter_.last_at(node.worker);
         view.preempts.push_back(last && now - *last < config_.balance.interval * 4);
     }
+    if (as_llumnix()) add_head(view);
     // Room is being made there for the waiting request, so nobody else is to take it.
     if (!clearing_.moving.empty() && requests_.contains(clearing_.waiting)) {
         const RequestState& head = *requests_.by_id(clearing_.waiting);
@@ -83,6 +92,52 @@ BalanceView Balancer::node_view(TimePoint now) {
         }
     }
     return view;
+}
+
+void Balancer::add_head(BalanceView& view) {
+    const RequestState* head = head_without_room();
+    if (head == nullptr) return;
+    const StageFits could = room_.could_hold(*head);
+    const WidePath freest = widest_path(*view.graph, [&](std::int32_t e) {
+        const std::int32_t to = view.graph->edge(e).to;
+        if (to == spec::kCoordinator) return std::numeric_limits<double>::infinity();
+        const Stage stage = view.graph->stage(view.graph->edge(e));
+        if (!could(stage.worker, stage.layers)) return -1.0;
+        return width_of(view.nodes[static_cast<std::size_t>(to)].freeness());
+    });
+    const std::int64_t tokens = demand_.blocks_held(*head) * config_.block_size;
+    for (const std::int32_t e : freest.path) {
+        const std::int32_t to = view.graph->edge(e).to;
+        if (to == spec::kCoordinator) continue;
+        const Stage stage = view.graph->stage(view.graph->edge(e));
+        view.nodes[static_cast<std::size_t>(to)].add(
+            {UsageKind::head_of_line, tokens, stage.layers.size()});
+    }
+}
+
+// The last round is soon over, and then the request has moved.
+void Balancer::give_up_recovered(TimePoint now, const BalanceView& view) {
+    std::vector<MoveUnderWay> moves;
+    for (const RequestId id : migrations_.all()) {
+        const RequestState& state = *requests_.by_id(id);
+        if (state.migration->begun_for != MigrationReason::balance ||
+            state.migration->phase == MigrationPhase::last_round) {
+            continue;
+        }
+        MoveUnderWay& move = moves.emplace_back();
+        move.id = id;
+        const BalanceRequest seen =
+            seen_by_balance(state, demand_.blocks_held(state) * config_.block_size, false);
+        for (const Stage& stage : state.pipeline) {
+            const std::int32_t node = view.graph->node_of(stage.worker);
+            if (node < 0 || stage_at(state.migration->pipeline, stage.worker) != nullptr) continue;
+            move.leaves.emplace_back(node, usage_at(seen, stage.layers.size()));
+        }
+    }
+    for (const RequestId id : recovered_moves(view.nodes, moves, config_.balance.pairing)) {
+        migrations_.abort_migration(
+            now, requests_.at(id), {MigrationCause::source_recovered, "its source has room again"});
+    }
 }
 
 void Balancer::add_requests(BalanceView& view) const {
@@ -157,8 +212,7 @@ MayTake Balancer::may_move(TimePoint now, MigrationReason reason) const {
     };
 }
 
-void Balancer::even_out(TimePoint now) {
-    BalanceView view = node_view(now);
+void Balancer::even_out(TimePoint now, BalanceView view) {
     add_requests(view);
     if (view.requests.empty()) return;
     for (const Move& move : plan_moves(std::move(view), config_.balance.pairing,

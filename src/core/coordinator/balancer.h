@@ -9,11 +9,11 @@
 #include "core/coordinator/kv_demand.h"
 #include "core/coordinator/migration_pairing.h"
 #include "core/coordinator/migrations.h"
+#include "core/coordinator/node_loads.h"
 #include "core/coordinator/path_choice.h"
 #include "core/coordinator/placements.h"
 #include "core/coordinator/preempter.h"
 #include "core/coordinator/prompt_window.h"
-#include "core/coordinator/request_loads.h"
 #include "core/coordinator/request_table.h"
 #include "core/coordinator/room.h"
 #include "core/coordinator/swaps.h"
@@ -34,8 +34,8 @@ class Balancer {
   public:
     Balancer(const CoordinatorConfig& config, const Fleet& fleet, RequestTable& requests,
              const AdmissionQueue& queue, const PromptWindow& prompts, const Placements& placements,
-             const Room& room, const KvDemand& demand, const PathChoice& paths, const Swaps& swaps,
-             Migrations& migrations, const Preempter& preempter)
+             const Room& room, const KvDemand& demand, NodeLoads& loads, const PathChoice& paths,
+             const Swaps& swaps, Migrations& migrations, const Preempter& preempter)
         : config_(config),
           fleet_(fleet),
           requests_(requests),
@@ -44,6 +44,7 @@ class Balancer {
           placements_(placements),
           room_(room),
           demand_(demand),
+          loads_(loads),
           paths_(paths),
           swaps_(swaps),
           migrations_(migrations),
@@ -58,8 +59,13 @@ class Balancer {
     // Adds the requests that may leave a source, by rising id.
     void add_requests(BalanceView& view) const;
     void make_room(TimePoint now);
+    // These are for PairingRule::llumnix. The request that waits first counts its demand at the way
+    // that it would be dispatched to; and moves whose source is none any more are given up.
+    void add_head(BalanceView& view);
+    void give_up_recovered(TimePoint now, const BalanceView& view);
     MayTake may_move(TimePoint now, MigrationReason reason) const;
-    void even_out(TimePoint now);
+    void even_out(TimePoint now, BalanceView view);
+    bool as_llumnix() const { return config_.balance.pairing.rule == PairingRule::llumnix; }
 
     const CoordinatorConfig& config_;
     const Fleet& fleet_;
@@ -69,13 +75,13 @@ class Balancer {
     const Placements& placements_;
     const Room& room_;
     const KvDemand& demand_;
+    NodeLoads& loads_;
     const PathChoice& paths_;
     const Swaps& swaps_;
     Migrations& migrations_;
     const Preempter& preempter_;
     TimePoint next_balance_;
     RoomInMaking clearing_;
-    RequestLoads loads_;
 };
 
 }  // namespace helix::core

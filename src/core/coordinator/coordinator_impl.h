@@ -17,6 +17,7 @@
 #include "core/coordinator/link_breaks.h"
 #include "core/coordinator/link_health.h"
 #include "core/coordinator/migrations.h"
+#include "core/coordinator/node_loads.h"
 #include "core/coordinator/outbox.h"
 #include "core/coordinator/path_choice.h"
 #include "core/coordinator/placements.h"
@@ -58,6 +59,7 @@ struct Coordinator::Impl {
     KvDemand demand{config};
     AdmissionQueue queue{config};
     Placements placements{config, fleet, requests, links};
+    NodeLoads loads{config, fleet, requests, placements, demand};
     Restore restore{config, out, fleet, placements};
     Room room{config, out, fleet, requests, placements, demand};
     PrefixRouting prefixes{config, fleet, placements};
@@ -66,9 +68,10 @@ struct Coordinator::Impl {
     Roles roles{config, out, fleet, placements, room};
     Suspects suspects{fleet, requests, placements, room};
     Swaps swaps{config, fleet, demand, stages, requests};
-    PathChoice paths{config, fleet, queue, placements, room, roles, demand, prefixes, suspects};
-    Migrations migrations{config, out,      fleet,  requests,    placements, room,
-                          demand, prefixes, stages, speculation, roles,      suspects};
+    PathChoice paths{config, fleet,  queue, placements, room,
+                     roles,  demand, loads, prefixes,   suspects};
+    Migrations migrations{config, out,      fleet,  requests,    placements, room,    demand,
+                          loads,  prefixes, stages, speculation, roles,      suspects};
     RequestLife life{out,      fleet,  requests,    queue, prompts,  placements, room,      demand,
                      prefixes, stages, speculation, roles, suspects, swaps,      migrations};
     TokenFlow tokens{out,    requests,    queue, prompts,  placements, demand, prefixes,
@@ -80,8 +83,8 @@ struct Coordinator::Impl {
     Planning planning{config, out, fleet, placements, restore, room, roles};
     Drains drains{config, out, fleet, requests, placements, restore, room, emptier, planning};
     Rollout rollout{config, out, fleet, prompts, placements, restore, room, emptier};
-    Balancer balancer{config, fleet,  requests, queue, prompts,    placements,
-                      room,   demand, paths,    swaps, migrations, preempter};
+    Balancer balancer{config, fleet, requests, queue, prompts,    placements, room,
+                      demand, loads, paths,    swaps, migrations, preempter};
     Scaling scaling{config, out, fleet, requests, queue, placements, demand, planning, balancer};
     Stalls stalls{config, fleet, requests, links, queue, placements, room, demand, life, suspects};
     Adoption adoption{config,      out,   fleet, prompts, placements, stages,

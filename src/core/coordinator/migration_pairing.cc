@@ -40,6 +40,7 @@ class Round {
     NodeLoad& node(std::int32_t n) { return view_.nodes[index(n)]; }
     const NodeLoad& node(std::int32_t n) const { return view_.nodes[index(n)]; }
 
+    bool as_llumnix() const { return config_.rule == PairingRule::llumnix; }
     bool gives(std::int32_t n) const { return is_source(view_, index(n), config_); }
 
     std::vector<std::int32_t> sources() const {
@@ -76,9 +77,8 @@ class Round {
         std::sort(
             found.begin(), found.end(),
             [&](const BalanceRequest* a, const BalanceRequest* b) { return key(*a) < key(*b); });
-        if (found.size() > static_cast<std::size_t>(config_.tries)) {
-            found.resize(static_cast<std::size_t>(config_.tries));
-        }
+        const std::size_t tries = as_llumnix() ? 1 : static_cast<std::size_t>(config_.tries);
+        if (found.size() > tries) found.resize(tries);
         return found;
     }
 
@@ -86,6 +86,7 @@ class Round {
         for (BalanceRequest* request : candidates(source)) {
             // A way off all full nodes at once is tried first.
             for (const bool keep_sources : {false, true}) {
+                if (as_llumnix() && !keep_sources) continue;
                 Path to = destination(*request, source, keep_sources);
                 if (to.empty() || !improves(*request, source, to)) continue;
                 apply(*request, to);
@@ -108,6 +109,7 @@ class Round {
         if (gave_[index(to)] != 0 || took_[index(to)] != 0) return -1;
         if (node(to).freeness() <= config_.destination_above) return -1;
         if (!may_take_(request, stage.worker, stage.layers)) return -1;
+        if (as_llumnix()) return node(to).freeness();
         NodeLoad load = node(to);
         if (had > 0) load.remove(usage_at(request, had));
         load.add(usage_at(request, stage.layers.size()));
@@ -123,7 +125,7 @@ class Round {
         }
         const auto width = [&](std::int32_t e) { return freeness[index(e)]; };
         const WidePath freest = widest_path(graph_, width);
-        if (freest.path.empty()) return {};
+        if (freest.path.empty() || as_llumnix()) return freest.path;
         const double enough = kFreeEnough * freest.width;
         return widest_path(graph_,
                            [&](std::int32_t e) {
@@ -135,7 +137,7 @@ class Round {
     // Says whether the difference between source and destination shrinks, and neither the source
     // nor anything else is as full afterwards as the source was.
     bool improves(const BalanceRequest& request, std::int32_t source, const Path& to) const {
-        if (node(source).draining()) return true;
+        if (node(source).draining() || as_llumnix()) return true;
         NodeLoad left = node(source);
         const double before_source = left.freeness();
         left.remove(usage_at(request, layers_at(request.path, source)));
@@ -186,7 +188,27 @@ Usage usage_at(const BalanceRequest& request, std::int32_t layers) {
 
 bool is_source(const BalanceView& view, std::size_t node, const PairingConfig& config) {
     if (view.nodes[node].freeness() < config.source_below) return true;
+    if (config.rule == PairingRule::llumnix) return false;
     return node < view.preempts.size() && view.preempts[node] != 0;
+}
+
+std::vector<RequestId> recovered_moves(std::vector<NodeLoad> nodes,
+                                       const std::vector<MoveUnderWay>& moves,
+                                       const PairingConfig& config) {
+    for (const MoveUnderWay& move : moves) {
+        for (const auto& [node, usage] : move.leaves) {
+            nodes[static_cast<std::size_t>(node)].add(usage);
+        }
+    }
+    std::vector<RequestId> recovered;
+    for (const MoveUnderWay& move : moves) {
+        const bool needed =
+            std::any_of(move.leaves.begin(), move.leaves.end(), [&](const auto& left) {
+                return nodes[static_cast<std::size_t>(left.first)].freeness() < config.source_below;
+            });
+        if (!needed) recovered.push_back(move.id);
+    }
+    return recovered;
 }
 
 std::vector<Move> plan_moves(BalanceView view, const PairingConfig& config,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "core/coordinator/freeness.h"
@@ -27,6 +28,18 @@ enum class MoveChoice : std::uint8_t {
     latest,    // the one that arrived last (LCR)
 };
 
+// Which rule pairs sources with destinations.
+enum class PairingRule : std::uint8_t {
+    helix,  // as above
+    // As Llumnix is published, for comparison. The least free source is paired with the
+    // freest destination, the next with the next, and each source gives the first of its choice,
+    // whether or not the two are more alike afterwards; what preempted is no source for that. With
+    // whole models a path is one node, and this is that rule; with pipelines a destination is the
+    // freest path off the source that can take it. A move is given up when its source has recovered
+    // (recovered_moves).
+    llumnix,
+};
+
 struct BalanceRequest {
     RequestId id;
     std::int32_t priority = 0;
@@ -40,6 +53,7 @@ struct BalanceRequest {
 };
 
 struct PairingConfig {
+    PairingRule rule = PairingRule::helix;
     double source_below = 64;  // a node with less freeness, in tokens, gives
     // A node with more freeness takes; it must not become a source by what it takes.
     double destination_above = 128;
@@ -75,6 +89,17 @@ bool is_source(const BalanceView& view, std::size_t node, const PairingConfig& c
 // takes at most one.
 std::vector<Move> plan_moves(BalanceView view, const PairingConfig& config,
                              const MayTake& may_take);
+
+// A move that has begun, and what its request has at each node that it leaves.
+struct MoveUnderWay {
+    RequestId id;
+    std::vector<std::pair<std::int32_t, Usage>> leaves;
+};
+// Returns the moves none of whose nodes would be a source if all of these requests stayed. nodes
+// are loads in which they count where they go.
+std::vector<RequestId> recovered_moves(std::vector<NodeLoad> nodes,
+                                       const std::vector<MoveUnderWay>& moves,
+                                       const PairingConfig& config);
 
 // Returns what a stage of the request's path counts for at its node.
 Usage usage_at(const BalanceRequest& request, std::int32_t layers);

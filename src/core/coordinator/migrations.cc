@@ -186,8 +186,7 @@ Path Migrations::other_path(TimePoint now, const RequestState& state) {
                 return false;
             return why_not_at(state, {worker, layers}, MigrationReason::asked).empty();
         };
-        return placements_.router()->route(request, fits,
-                                           [&](WorkerId worker) { return fleet_.load_of(worker); });
+        return placements_.router()->route(request, fits, loads_.for_router());
     };
     Path path = ask(nullptr);
     if (!path.empty() && placements_.router()->graph().pipeline(path) != state.pipeline)

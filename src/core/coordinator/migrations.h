@@ -8,6 +8,7 @@
 #include "core/coordinator/coordinator_config.h"
 #include "core/coordinator/fleet.h"
 #include "core/coordinator/kv_demand.h"
+#include "core/coordinator/node_loads.h"
 #include "core/coordinator/outbox.h"
 #include "core/coordinator/placements.h"
 #include "core/coordinator/prefix_routing.h"
@@ -49,8 +50,8 @@ class Migrations {
   public:
     Migrations(const CoordinatorConfig& config, Outbox& out, Fleet& fleet, RequestTable& requests,
                const Placements& placements, const Room& room, const KvDemand& demand,
-               PrefixRouting& prefixes, StageSender& stages, Speculation& speculation, Roles& roles,
-               const Suspects& suspects)
+               NodeLoads& loads, PrefixRouting& prefixes, StageSender& stages,
+               Speculation& speculation, Roles& roles, const Suspects& suspects)
         : config_(config),
           out_(out),
           fleet_(fleet),
@@ -58,6 +59,7 @@ class Migrations {
           placements_(placements),
           room_(room),
           demand_(demand),
+          loads_(loads),
           prefixes_(prefixes),
           stages_(stages),
           speculation_(speculation),
@@ -150,6 +152,7 @@ class Migrations {
     const Placements& placements_;
     const Room& room_;
     const KvDemand& demand_;
+    NodeLoads& loads_;
     PrefixRouting& prefixes_;
     StageSender& stages_;
     Speculation& speculation_;

@@ -46,7 +46,7 @@ Path PathChoice::route(TimePoint now, RequestState& state) {
     if (path.empty()) {
         const RoutedRequest request{state.request.id, now, length(state), state.request.priority,
                                     queue_.sequences_running() > 0};
-        const WorkerLoads loads = [&](WorkerId worker) { return fleet_.load_of(worker); };
+        const WorkerLoads loads = loads_.for_router();
         if (room_.roles_kept())
             path = placements_.router()->route(request, roles_.prefill_only(fits), loads);
         if (path.empty()) path = placements_.router()->route(request, fits, loads);

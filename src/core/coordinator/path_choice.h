@@ -7,6 +7,7 @@
 #include "core/coordinator/admission_queue.h"
 #include "core/coordinator/coordinator_config.h"
 #include "core/coordinator/fleet.h"
+#include "core/coordinator/node_loads.h"
 #include "core/coordinator/placements.h"
 #include "core/coordinator/prefix_routing.h"
 #include "core/coordinator/roles.h"
@@ -21,7 +22,8 @@ class PathChoice {
   public:
     PathChoice(const CoordinatorConfig& config, const Fleet& fleet, const AdmissionQueue& queue,
                const Placements& placements, const Room& room, const Roles& roles,
-               const KvDemand& demand, PrefixRouting& prefixes, const Suspects& suspects)
+               const KvDemand& demand, NodeLoads& loads, PrefixRouting& prefixes,
+               const Suspects& suspects)
         : config_(config),
           fleet_(fleet),
           queue_(queue),
@@ -29,6 +31,7 @@ class PathChoice {
           room_(room),
           roles_(roles),
           demand_(demand),
+          loads_(loads),
           prefixes_(prefixes),
           suspects_(suspects) {}
 
@@ -61,6 +64,7 @@ class PathChoice {
     const Room& room_;
     const Roles& roles_;
     const KvDemand& demand_;
+    NodeLoads& loads_;
     PrefixRouting& prefixes_;
     const Suspects& suspects_;
     std::optional<NoWay> no_way_;  // of the last request that found none

@@ -184,6 +184,7 @@ enum class MigrationCause : std::uint8_t {
     choice_ended,         // a choice of the request ended while it was held
     preempted,            // the request was swapped out
     left_pipeline,        // the request ended, or goes back to the queue
+    source_recovered,     // the worker that it was to leave has room again (PairingRule::llumnix)
 };
 // A migration is over: it was committed, or given up in this phase. Given up, the request runs on
 // where it was, unless reason says otherwise.

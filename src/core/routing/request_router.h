@@ -30,6 +30,9 @@ struct WorkerLoad {
     double kv_pages = 0;           // that these are expected to need, or more if it reported more
     std::int64_t total_pages = 0;  // of its KV memory
     const WorkerReport* report = nullptr;  // its last, up to a report interval old; never null
+    // The tokens by which every sequence there can still grow (core/coordinator/freeness.h). It is
+    // known only to routers that want it.
+    double freeness = 0;
 };
 using WorkerLoads = std::function<WorkerLoad(WorkerId)>;
 
@@ -51,6 +54,8 @@ class RequestRouter {
     // Returns the graph of the ways that it knows. All edge indices below are this graph's.
     const PipelineGraph& graph() const { return graph_; }
 
+    // Says whether route() looks at WorkerLoad::freeness, which costs a look at every request.
+    virtual bool wants_freeness() const { return false; }
     // Returns a path all of whose stages fit. It must find one whenever can_route(fits) says that
     // there is one; otherwise it returns an empty path and the request waits.
     virtual Path route(const RoutedRequest& request, const StageFits& fits,

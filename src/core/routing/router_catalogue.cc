@@ -10,6 +10,7 @@ const std::vector<RouterKind>& router_kinds() {
         shortest_queue_router(),  //
         separate_router(),        //
         freest_router(),          //
+        llumnix_router(),         //
     };
     return kinds;
 }

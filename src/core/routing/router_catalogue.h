@@ -23,6 +23,7 @@ RouterKind random_router();
 RouterKind shortest_queue_router();
 RouterKind separate_router();
 RouterKind freest_router();
+RouterKind llumnix_router();
 
 // Returns all routers. A new one is one more line in router_catalogue.cc.
 const std::vector<RouterKind>& router_kinds();

@@ -14,6 +14,10 @@ struct Best {
 
 }  // namespace
 
+double width_of(double freeness) {
+    return freeness >= 0 ? 1 + freeness : 1 / (1 - freeness);
+}
+
 WidePath widest_path(const PipelineGraph& graph, const EdgeWidth& width) {
     std::vector<Best> best(graph.nodes().size());
     const auto best_out = [&](std::int32_t node) {

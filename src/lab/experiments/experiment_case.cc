@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "core/routing/router_catalogue.h"
 #include "lab/simulation/run_watch.h"
 #include "lab/simulation/simulated_load.h"
 #include "lab/simulation/simulation_setup.h"
@@ -27,6 +28,10 @@ const char* policy_title(ExperimentPolicy policy) {
     }
     CHECK(false);
     return "";
+}
+
+std::string baseline_key(const ExperimentCase& c) {
+    return std::string(c.as_vllm ? "/vllm" : "") + (c.as_llumnix ? "/llumnix" : "");
 }
 
 bool is_separate(const ExperimentCase& c) {
@@ -130,6 +135,11 @@ base::Result<sim::SimReport> run_part(const ExperimentData& data, const Problem&
     if (c.policy == ExperimentPolicy::own) {
         sim::HelixSetup setup = helix_setup_like(problem, reference);
         put_under_load(setup, load);
+        if (c.as_vllm) work_as_vllm(setup, {.max_batched_tokens = 0});
+        if (c.as_llumnix) {
+            setup.coordinator.router = core::llumnix_router().make;
+            core::balance_as_llumnix(setup.coordinator);
+        }
         return run_watched(problem, c, setup, setup.placement, sim::helix_start_s(setup),
                            [](const sim::HelixSetup& s) { return sim::run_helix(s); });
     }
@@ -144,16 +154,17 @@ base::Result<sim::SimReport> run_part(const ExperimentData& data, const Problem&
 }  // namespace
 
 std::string ExperimentCase::key() const {
-    return fmt::format("{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}", cluster, model, method,
+    return fmt::format("{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}{}", cluster, model, method,
                        static_cast<int>(policy), layout,
                        scheduler ? static_cast<int>(*scheduler) : -1, population,
                        fmt::join(populations, ","), online, online_tokens_per_s, warmup_s,
-                       duration_s, all_links, find_peak, detail);
+                       duration_s, all_links, find_peak, detail, baseline_key(*this));
 }
 
 std::string ExperimentCase::title() const {
-    return fmt::format("{} {} {}{}, {}, {}", cluster, model_title(model), method_title(method),
+    return fmt::format("{} {} {}{}, {}{}, {}", cluster, model_title(model), method_title(method),
                        layout.empty() ? "" : " (" + layout + ")", policy_title(policy),
+                       baseline_key(*this),
                        find_peak ? "search for the peak"
                        : online  ? "online"
                                  : "offline");

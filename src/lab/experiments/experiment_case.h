@@ -44,6 +44,9 @@ struct ExperimentCase {
     // search's own.
     bool find_peak = false;
     bool detail = false;  // reports say what links did (SimReport::detail)
+    // Of our own policy: workers in vLLM's order, dispatch and moves as Llumnix is published.
+    bool as_vllm = false;
+    bool as_llumnix = false;
 
     std::string key() const;    // equal for equal cases
     std::string title() const;  // for people

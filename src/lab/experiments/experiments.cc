@@ -161,6 +161,7 @@ std::vector<Experiment> published_experiments() {
         prototype_experiment(),
         gain_experiment(),
         ratio_experiment(),
+        baselines_experiment(),
     };
 }
 

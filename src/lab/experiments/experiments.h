@@ -41,6 +41,7 @@ Experiment ablation_experiment();
 Experiment prototype_experiment();
 Experiment gain_experiment();
 Experiment ratio_experiment();
+Experiment baselines_experiment();
 Experiment disaggregation_experiment();
 // All four of the topic live.
 std::vector<Experiment> live_experiments();

@@ -103,6 +103,8 @@ base::Result<Simulated> simulate_own(const Problem& problem, spec::PlacementFile
         setup.disk_bytes_per_s.assign(problem.cluster.nodes.size(), *rules.disk_bytes_per_s);
     }
     put_under_load(setup, task.load);
+    if (rules.as_vllm) work_as_vllm(setup, *rules.as_vllm);
+    if (rules.moves_as_llumnix) core::balance_as_llumnix(setup.coordinator);
     WatchedWorld world{"helix", layout.placement, std::vector<double>(setup.kv_tokens.size()),
                        sim::helix_start_s(setup)};
     for (std::size_t n = 0; n < layout.placement.layers.size(); ++n) {  // pages

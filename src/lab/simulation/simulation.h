@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "core/protocol/worker_config.h"
 #include "core/routing/router_catalogue.h"
 #include "lab/problem/problem.h"
 #include "lab/simulation/run_watch.h"
@@ -60,6 +61,8 @@ struct OwnRules {
     core::RouterKind scheduler;
     std::int32_t pipeline_groups = 0;  // most groups that decodes travel in; 0: as serve does it
     bool balance = true;               // running requests move to machines with more memory
+    bool moves_as_llumnix = false;     // they do so as Llumnix is published
+    std::optional<core::PromptsFirst> as_vllm = {};  // as in work_as_vllm(); absent: our own order
     std::optional<double> disk_bytes_per_s;  // machines load their layers first; absent: at once
 };
 // A layout with flows: of read_simulated_layout() and add_flows(), or the planner's.

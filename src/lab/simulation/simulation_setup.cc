@@ -138,6 +138,17 @@ sim::HelixSetup helix_setup(const Problem& problem, const spec::Placement& place
     return setup;
 }
 
+void work_as_vllm(sim::HelixSetup& setup, core::PromptsFirst how) {
+    constexpr std::int32_t kLeast = 2048;
+    const auto longest = static_cast<std::int32_t>(setup.lengths.longest_context()) + 1;
+    if (how.max_batched_tokens == 0) {
+        how.max_batched_tokens = std::max({kLeast, setup.model.context_length, longest});
+    }
+    setup.worker.prompts_first = how;
+    // Only KV memory bounds how many prompts vLLM has inside.
+    setup.coordinator.prefill_target = base::from_seconds(1e6);
+}
+
 void add_idle_links(const Problem& problem, spec::PlacementFile& file) {
     std::set<std::pair<std::int32_t, std::int32_t>> known;
     for (const spec::LinkFlow& flow : file.flows) known.emplace(flow.from, flow.to);

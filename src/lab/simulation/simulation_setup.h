@@ -41,6 +41,11 @@ base::Result<std::string> needs_published_policy(const std::string& path, const 
 sim::HelixSetup helix_setup(const Problem& problem, const spec::Placement& placement,
                             const std::vector<spec::LinkFlow>& flows);
 
+// Workers do their work in vLLM's order (core/batch/prompts_first.h), and only KV memory says how
+// many prompts are inside. max_batched_tokens 0 is what vLLM takes without the option: the model's
+// context, or 2048 if that is more. The setup is under load.
+void work_as_vllm(sim::HelixSetup& setup, core::PromptsFirst how);
+
 struct ReferenceLayout {
     sim::ReferenceScheduler scheduler = sim::ReferenceScheduler::max_flow;
     bool beyond_tables = false;  // separate pipelines hold more layers than the tables cover

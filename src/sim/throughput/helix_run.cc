@@ -54,6 +54,12 @@ base::Status check_setup(const HelixSetup& setup) {
     if (!(setup.duration_s > 0) || setup.warmup_s < 0) {
         return base::invalid("the window's duration must be above 0 and its warm-up not below 0");
     }
+    const std::int64_t longest = setup.lengths.longest_context() + 1;
+    if (setup.worker.prompts_first && setup.worker.prompts_first->max_batched_tokens < longest) {
+        return base::invalid(fmt::format(
+            "batches of whole prompts of at most {} tokens; a request may need {} in one",
+            setup.worker.prompts_first->max_batched_tokens, longest));
+    }
     const std::size_t n = setup.cluster->nodes.size();
     if (setup.placement.layers.size() > n || setup.kv_tokens.size() != n) {
         return base::invalid("placement and KV memory must be those of the cluster's nodes");
