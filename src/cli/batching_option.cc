@@ -33,7 +33,7 @@ void add_batching_options(CLI::App& command, BatchingArguments& a) {
                        "vllm: most tokens of a batch of prompts [the model's context, at least "
                        "2048]");
     command.add_option("--max-num-seqs", a.max_num_seqs,
-                       "vllm: most sequences that run on a machine [256]");
+                       "vllm: most sequences that run, for each batch in flight [256]");
     command.add_option("--delay-factor", a.delay_factor,
                        "vllm: while others run, prompts wait so many times as long as the last "
                        "batch of prompts took, so that more go together [0]");

@@ -37,6 +37,8 @@ struct Case {
     Indices too_long = {};
     std::optional<double> not_before_s = {};
     bool short_of_pages = false;
+    std::int64_t schedulers = 1;
+    bool later_stage = false;
 };
 
 WaitingPrompt with(WaitingPrompt prompt, std::int64_t sequences, bool starts = true) {
@@ -178,15 +180,57 @@ const std::vector<Case> kCases = {
     {"ends when nothing runs", {100, 8, 0.5}, {prompt(9, 1, 9)}, 0, 1000, 1000, 10, 4, {0}},
     {"is nothing without a factor", {100, 8, 0}, {prompt(9, 1, 10)}, 1, 1000, 1000, 10, 4, {0}},
     {"nor before the first prompts", {100, 8, 2}, {prompt(9, 1, 10)}, 1, 1000, 1000, 10, 0, {0}},
+    {"of three schedulers, each with its own",
+     {100, 4, 0},
+     {prompt(9), prompt(9), prompt(9), prompt(9), prompt(9)},
+     7,
+     1000,
+     1000,
+     10,
+     0,
+     {0, 1, 2, 3},
+     {},
+     {},
+     false,
+     3},
+    {"and all are full", {100, 4, 0}, {prompt(9)}, 12, 1000, 1000, 10, 0, {}, {}, {}, false, 3},
+    {"a later stage runs what comes",
+     {100, 2, 2},
+     {prompt(9, 1, 9), prompt(9, 1, 9), prompt(9, 1, 9)},
+     99,
+     1000,
+     1000,
+     10,
+     4,
+     {0, 1},
+     {},
+     {},
+     false,
+     1,
+     true},
+    {"also a group that is larger than a batch",
+     {100, 2, 0},
+     {with(prompt(9), 3)},
+     99,
+     1000,
+     1000,
+     10,
+     0,
+     {0},
+     {},
+     {},
+     false,
+     1,
+     true},
 };
 // clang-format on
 
 TEST(PromptsFirst, ChoosesAsTheTableSays) {
     for (const Case& c : kCases) {
         SCOPED_TRACE(c.what);
-        const PromptsChoice choice =
-            choose_prompts(c.config, {at(c.now_s), c.waiting, c.running, c.free_pages,
-                                      c.total_pages, base::from_seconds(c.last_prompts_s)});
+        const PromptsChoice choice = choose_prompts(
+            c.config, {at(c.now_s), c.waiting, c.running, c.schedulers, c.free_pages, c.total_pages,
+                       base::from_seconds(c.last_prompts_s), c.later_stage});
         EXPECT_EQ(choice.run, c.run);
         EXPECT_EQ(choice.too_long, c.too_long);
         EXPECT_EQ(choice.short_of_pages, c.short_of_pages);
@@ -221,7 +265,7 @@ TEST(PromptsFirst, UnderRandomLoadNobodyIsPassedOverOrForgotten) {
                 numbers.push_back(came++);
             }
             const PromptsChoice choice = choose_prompts(
-                config, {at(now_s), waiting, static_cast<std::int64_t>(running.size()), free,
+                config, {at(now_s), waiting, static_cast<std::int64_t>(running.size()), 1, free,
                          kPages, last_prompts});
             EXPECT_TRUE(choice.too_long.empty());
             std::int64_t rows = 0;
@@ -262,14 +306,24 @@ WorkerConfig vllm(PromptsFirst how) {
 
 class VllmWorker : public WorkerDriver {
   public:
-    explicit VllmWorker(PromptsFirst how, std::int64_t pages = 400)
-        : WorkerDriver(pages, 0, vllm(how), {{{0}, {0, 1}}, {{1}, {1, 2}}}) {}
+    explicit VllmWorker(PromptsFirst how, std::int64_t pages = 400,
+                        Pipeline pipeline = {{{0}, {0, 1}}, {{1}, {1, 2}}})
+        : WorkerDriver(pages, 0, vllm(how), std::move(pipeline)) {}
 
+    // From now on it has these layers, of a pipeline of so many stages.
+    void assign(LayerRange layers, std::int32_t stages) {
+        say(AssignLayers{2, layers, stages, {}});
+        step(LayersLoaded{2, 400, 0});
+    }
     StageInput prompt_of(std::uint64_t id, std::size_t rows) const {
-        return start(key(id), RowTokens(std::vector<Token>(rows, 5)));
+        StageInput input = start(key(id), RowTokens(std::vector<Token>(rows, 5)));
+        input.payload.rows = static_cast<std::uint32_t>(rows);  // as later stages get them
+        return input;
     }
     StageInput decode(std::uint64_t id, std::int32_t position) const {
-        return rows(key(id), position, {9});
+        StageInput input = rows(key(id), position, {9});
+        input.payload.rows = 1;
+        return input;
     }
     // "3x5 4x1": the requests of the batch under way, and how many rows of each.
     std::string batch() const {
@@ -315,6 +369,53 @@ TEST(VllmWorker, NoMoreSequencesRunThanMay) {
     worker.finish();
     worker.say(FreeSequences{{worker.key(1)}});
     EXPECT_EQ(worker.batch(), "3x2");
+}
+
+// vLLM has a scheduler for each batch in flight, and max_seqs is of one of them.
+TEST(VllmWorker, EveryBatchInFlightHasItsOwnSequences) {
+    VllmWorker worker({16, 2, 0});
+    worker.assign({0, 1}, 3);
+    for (std::uint64_t id = 1; id <= 7; ++id) worker.say(StageInputs{{worker.prompt_of(id, 2)}});
+    EXPECT_EQ(worker.batch(), "1x2");
+    worker.finish();
+    EXPECT_EQ(worker.batch(), "2x2 3x2") << "of one scheduler";
+    worker.finish();
+    EXPECT_EQ(worker.batch(), "4x2 5x2");
+    worker.finish();
+    EXPECT_EQ(worker.batch(), "6x2");
+    worker.finish();
+    EXPECT_EQ(worker.batch(), "") << "all have two that run, and the seventh waits";
+    StageInputs decodes;
+    for (std::uint64_t id = 1; id <= 6; ++id) decodes.inputs.push_back(worker.decode(id, 2));
+    worker.say(std::move(decodes));
+    EXPECT_EQ(worker.batch(), "1x1 2x1");
+    worker.finish();
+    EXPECT_EQ(worker.batch(), "3x1 4x1");
+    worker.finish();
+    worker.say(FreeSequences{{worker.key(1)}});
+    EXPECT_EQ(worker.batch(), "5x1 6x1");
+    worker.finish();
+    EXPECT_EQ(worker.batch(), "7x2");
+}
+
+// The first stage alone decides; else decodes would give way, and prompts wait, at every stage.
+TEST(VllmWorker, ALaterStageRunsWhatComesInItsOrderAndAtOnce) {
+    VllmWorker worker({16, 2, 0.5}, 400, {{{1}, {0, 1}}, {{0}, {1, 2}}, {{2}, {2, 3}}});
+    worker.assign({1, 2}, 1);
+    worker.say(StageInputs{{worker.prompt_of(1, 4), worker.prompt_of(2, 4)}});
+    worker.finish_after(base::from_ms(400));
+    worker.say(StageInputs{{worker.prompt_of(3, 4)}});
+    EXPECT_EQ(worker.batch(), "3x4") << "neither a delay nor max_seqs";
+    worker.say(StageInputs{{worker.decode(1, 4)}});
+    worker.say(StageInputs{{worker.prompt_of(4, 4)}});
+    worker.say(StageInputs{{worker.decode(2, 4)}});
+    worker.finish();
+    EXPECT_EQ(worker.batch(), "1x1 2x1") << "the first came before the prompt";
+    worker.say(StageInputs{{worker.decode(3, 4)}});
+    worker.finish();
+    EXPECT_EQ(worker.batch(), "4x4") << "it came before the decode";
+    worker.finish();
+    EXPECT_EQ(worker.batch(), "3x1");
 }
 
 TEST(VllmWorker, PromptsWaitForTheDelayAndTheWorkerIsWoken) {

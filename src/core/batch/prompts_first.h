@@ -11,7 +11,8 @@
 
 // The order of work of vLLM's scheduler (v0.4, without chunked prefill), for comparison with ours
 // (core/batch/batch_limits.h): prompts go first, and a batch has whole prompts or decodes, never
-// both.
+// both. In a pipeline the first stage decides, with a scheduler for each batch in flight, of which
+// there are as many as stages; later stages run rows in the order in which they come.
 
 namespace helix::core {
 
@@ -29,9 +30,11 @@ struct PromptsView {
     TimePoint now;
     std::span<const WaitingPrompt> waiting;  // first come first
     std::int64_t running = 0;                // sequences past their prompt
+    std::int64_t schedulers = 1;             // of the pipeline
     std::int64_t free_pages = 0;
     std::int64_t total_pages = 0;
-    Duration last_prompts;  // what the last batch of prompts took
+    Duration last_prompts;     // what the last batch of prompts took
+    bool later_stage = false;  // the first stage has decided when, and how many run
 };
 
 struct PromptsChoice {
@@ -45,11 +48,12 @@ struct PromptsChoice {
 //
 // * None runs before the one that came first has waited delay_factor times what the last batch of
 //   prompts took, except while nothing runs.
-// * Rows of a batch are at most max_batched_tokens, and sequences that run then at most max_seqs.
+// * Rows of a batch are at most max_batched_tokens, its sequences at most max_seqs, and those that
+//   run then at most max_seqs for each scheduler.
 // * The pages of those that start must leave kv_watermark() free.
 //
 // While nothing runs, the first may have more sequences than max_seqs, and the watermark's pages:
-// it would wait for ever.
+// it would wait for ever. A later stage knows neither the delay nor how many run.
 PromptsChoice choose_prompts(const PromptsFirst& config, const PromptsView& view);
 
 }  // namespace helix::core

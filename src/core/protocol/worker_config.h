@@ -10,7 +10,7 @@ namespace helix::core {
 // The budgets of vLLM's order of work (core/batch/prompts_first.h).
 struct PromptsFirst {
     std::int32_t max_batched_tokens = 2048;  // rows of a batch of prompts; above 0
-    std::int32_t max_seqs = 256;             // sequences that run; above 0
+    std::int32_t max_seqs = 256;             // that run, for each batch in flight; above 0
     double delay_factor = 0;                 // not below 0
 };
 

@@ -196,6 +196,15 @@ void refuse_long_prompts(Worker::Impl& state, const std::vector<SequenceKey>& ke
     }
 }
 
+// Prompts go first where their pipelines begin; later stages run rows in the order of arrival.
+bool prompts_turn(const Worker::Impl& state) {
+    const auto& prompts = state.ready_prefills.entries();
+    const auto& decodes = state.ready_decodes.entries();
+    if (decodes.empty()) return true;
+    const ReadyList::Entry& first = prompts.front();
+    return first.sequence->layers.begin == 0 || first.turn < decodes.front().turn;
+}
+
 // Puts the prompts whose turn it is into the plan, or none. Returns false where it asked to be
 // woken for them.
 bool add_whole_prompts(Worker::Impl& state, BatchBuilder& builder, RunningBatch& batch,
@@ -211,10 +220,11 @@ bool add_whole_prompts(Worker::Impl& state, BatchBuilder& builder, RunningBatch&
              BatchBuilder::starts(seq)});
         prompts.push_back(entry.sequence);
     }
-    const PromptsChoice choice =
-        choose_prompts(*state.config.prompts_first,
-                       {state.now, waiting, state.n_past_prompt, state.pool.free_pages(),
-                        state.pool.total(), state.last_prompts});
+    const bool later_stage = !prompts.empty() && prompts.front()->layers.begin > 0;
+    const PromptsChoice choice = choose_prompts(
+        *state.config.prompts_first,
+        {state.now, waiting, state.n_past_prompt, std::max(1, state.pipeline_groups),
+         state.pool.free_pages(), state.pool.total(), state.last_prompts, later_stage});
     for (const std::size_t i : choice.run) {
         const std::int32_t rows = prompts[i]->pending.front().size();
         builder.take(*prompts[i], rows);
@@ -234,27 +244,38 @@ bool add_whole_prompts(Worker::Impl& state, BatchBuilder& builder, RunningBatch&
     return false;
 }
 
-// vLLM's order (core/batch/prompts_first.h). Who gives pages back when decodes find none is the
-// coordinator's decision, as in our own order: the last to arrive (core/coordinator/preempter.h).
-void schedule_prompts_first(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
-                            std::vector<WorkerAction>& actions) {
-    BatchBuilder builder(state, plan, batch, actions);
-    if (!builder.swapping() && !add_whole_prompts(state, builder, batch, actions)) return;
-    if (!plan.chunks.empty()) return;
-    const std::int32_t most = state.config.prompts_first->max_seqs;
+// As many as one scheduler of the pipeline has, if all have as many.
+void add_decodes(Worker::Impl& state, BatchBuilder& builder, BatchPlan& plan, RunningBatch& batch,
+                 std::vector<WorkerAction>& actions) {
+    const BatchCosts& costs = state.costs;
+    const std::int64_t schedulers = std::max(1, state.pipeline_groups);
     BatchLimits limits;
-    limits.decodes = std::min<std::int64_t>(most, state.n_past_prompt);
+    limits.decodes = std::clamp<std::int64_t>((state.n_past_prompt + schedulers - 1) / schedulers,
+                                              1, state.config.prompts_first->max_seqs);
     limits.saved_by_gathering_s =
-        batch_limits(state.config, state.costs, state.load, 1, state.n_past_prompt)
-            .saved_by_gathering_s;
+        batch_limits(state.config, costs, state.load, 1, state.n_past_prompt).saved_by_gathering_s;
     if (waits_for_others(state, plan, limits, actions)) return;
     for (const ReadyList::Entry& entry : state.ready_decodes.entries()) {
-        if (static_cast<std::int32_t>(plan.chunks.size()) == most) break;
+        if (static_cast<std::int64_t>(plan.chunks.size()) == limits.decodes) break;
         const std::int32_t rows = entry.sequence->pending.front().size();
         batch.decode_rows +=
             builder.add(*entry.sequence, rows) * state.layer_share(*entry.sequence);
     }
     state.ready_decodes.drop_batched(plan.chunks.size());
+}
+
+// vLLM's order (core/batch/prompts_first.h). Who gives pages back when decodes find none is the
+// coordinator's decision, as in our own order: the last to arrive (core/coordinator/preempter.h).
+void schedule_prompts_first(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
+                            std::vector<WorkerAction>& actions) {
+    BatchBuilder builder(state, plan, batch, actions);
+    const bool prompts = !builder.swapping() && !state.ready_prefills.entries().empty();
+    const bool decodes_first = prompts && !prompts_turn(state);
+    if (decodes_first) add_decodes(state, builder, plan, batch, actions);
+    if (!plan.chunks.empty()) return;
+    if (prompts && !add_whole_prompts(state, builder, batch, actions)) return;
+    if (!plan.chunks.empty() || decodes_first) return;
+    add_decodes(state, builder, plan, batch, actions);
 }
 
 }  // namespace
