@@ -244,18 +244,21 @@ bool add_whole_prompts(Worker::Impl& state, BatchBuilder& builder, RunningBatch&
     return false;
 }
 
-// As many as one scheduler of the pipeline has, if all have as many.
+// At the first stage as many as one scheduler of the pipeline has, if all have as many; later
+// stages need not keep apart what has met.
 void add_decodes(Worker::Impl& state, BatchBuilder& builder, BatchPlan& plan, RunningBatch& batch,
                  std::vector<WorkerAction>& actions) {
     const BatchCosts& costs = state.costs;
-    const std::int64_t schedulers = std::max(1, state.pipeline_groups);
+    const auto& ready = state.ready_decodes.entries();
+    const bool first_stage = !ready.empty() && ready.front().sequence->layers.begin == 0;
+    const std::int64_t schedulers = first_stage ? std::max(1, state.pipeline_groups) : 1;
     BatchLimits limits;
     limits.decodes = std::clamp<std::int64_t>((state.n_past_prompt + schedulers - 1) / schedulers,
                                               1, state.config.prompts_first->max_seqs);
     limits.saved_by_gathering_s =
         batch_limits(state.config, costs, state.load, 1, state.n_past_prompt).saved_by_gathering_s;
     if (waits_for_others(state, plan, limits, actions)) return;
-    for (const ReadyList::Entry& entry : state.ready_decodes.entries()) {
+    for (const ReadyList::Entry& entry : ready) {
         if (static_cast<std::int64_t>(plan.chunks.size()) == limits.decodes) break;
         const std::int32_t rows = entry.sequence->pending.front().size();
         batch.decode_rows +=
