@@ -9,7 +9,7 @@
 #include "core/protocol/types.h"
 #include "core/protocol/worker_config.h"
 
-// The order of work of vLLM's scheduler (v0.4, without chunked prefill), for comparison with ours
+// The order of work of vLLM's scheduler (v0.5, without chunked prefill), for comparison with ours
 // (core/batch/batch_limits.h): prompts go first, and a batch has whole prompts or decodes, never
 // both. In a pipeline the first stage decides, with a scheduler for each batch in flight, of which
 // there are as many as stages; later stages run rows in the order in which they come.

@@ -45,7 +45,7 @@ void Balancer::balance(TimePoint now) {
     if (placements_.epoch() == 0 || requests_.empty()) return;
     if (as_llumnix()) {
         BalanceView view = node_view(now);
-        give_up_recovered(now, view);
+        if (give_up_recovered(now, view)) view = node_view(now);
         return even_out(now, std::move(view));
     }
     make_room(now);
@@ -116,7 +116,7 @@ void Balancer::add_head(BalanceView& view) {
 }
 
 // The last round is soon over, and then the request has moved.
-void Balancer::give_up_recovered(TimePoint now, const BalanceView& view) {
+bool Balancer::give_up_recovered(TimePoint now, const BalanceView& view) {
     std::vector<MoveUnderWay> moves;
     for (const RequestId id : migrations_.all()) {
         const RequestState& state = *requests_.by_id(id);
@@ -134,10 +134,13 @@ void Balancer::give_up_recovered(TimePoint now, const BalanceView& view) {
             move.leaves.emplace_back(node, usage_at(seen, stage.layers.size()));
         }
     }
-    for (const RequestId id : recovered_moves(view.nodes, moves, config_.balance.pairing)) {
+    const std::vector<RequestId> recovered =
+        recovered_moves(view.nodes, moves, config_.balance.pairing);
+    for (const RequestId id : recovered) {
         migrations_.abort_migration(
             now, requests_.at(id), {MigrationCause::source_recovered, "its source has room again"});
     }
+    return !recovered.empty();
 }
 
 void Balancer::add_requests(BalanceView& view) const {

@@ -60,9 +60,10 @@ class Balancer {
     void add_requests(BalanceView& view) const;
     void make_room(TimePoint now);
     // These are for PairingRule::llumnix. The request that waits first counts its demand at the way
-    // that it would be dispatched to; and moves whose source is none any more are given up.
+    // that it would be dispatched to; and moves whose source is none any more are given up (whether
+    // there were any).
     void add_head(BalanceView& view);
-    void give_up_recovered(TimePoint now, const BalanceView& view);
+    bool give_up_recovered(TimePoint now, const BalanceView& view);
     MayTake may_move(TimePoint now, MigrationReason reason) const;
     void even_out(TimePoint now, BalanceView view);
     bool as_llumnix() const { return config_.balance.pairing.rule == PairingRule::llumnix; }

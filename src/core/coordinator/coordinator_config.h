@@ -73,13 +73,6 @@ struct BalanceConfig {
     double headroom = 0.1;
 };
 
-struct CoordinatorConfig;
-// Moves requests as Llumnix is published (PairingRule::llumnix): sources and destinations are less
-// or more free than three pages for each sequence, looked at twenty times a second, with one move
-// into or out of a worker at once; and room for the request that waits first comes from its virtual
-// usage alone. Its dispatch is llumnix_router().
-void balance_as_llumnix(CoordinatorConfig& config);
-
 struct CoordinatorConfig {
     ModelId model;  // the number of the model that it serves; n_layers and so on are that model's
     std::int32_t n_layers = 0;
@@ -146,5 +139,11 @@ struct CoordinatorConfig {
     // with an error.
     Duration stall_timeout = base::from_seconds(300);
 };
+
+// Moves requests as Llumnix is published (PairingRule::llumnix): sources and destinations are less
+// or more free than three pages for each sequence, looked at twenty times a second, with one move
+// into or out of a worker at once; and room for the request that waits first comes from its virtual
+// usage alone. Its dispatch is llumnix_router().
+void balance_as_llumnix(CoordinatorConfig& config);
 
 }  // namespace helix::core

@@ -34,7 +34,7 @@ ExperimentCase baseline_case(const Baseline& baseline, bool online) {
 base::Status write_baselines(ExperimentSession& session, ExperimentPage& page) {
     page.text(
         "What `helix simulate --batching vllm` and `--scheduler llumnix --balance llumnix` run, on "
-        "the layout of Helix, by the coordinator and the workers of `helix serve`. vLLM (0.4, "
+        "the layout of Helix, by the coordinator and the workers of `helix serve`. vLLM (0.5, "
         "without chunked prefill): the first stage runs whole prompts before decodes and never "
         "both in one batch, up to the model's context in tokens and 256 sequences for each batch "
         "in flight; later stages run rows in the order in which they come, and only KV memory "
