@@ -595,7 +595,8 @@ class ConfigReader {
         const char* tuning = "attn_temperature_tuning";
         if (present(root_, tuning)) {
             const nlohmann::json& value = root_.child(tuning).value();
-            if (value == false || value == 0) return root_.child(tuning).error("true");
+            const bool off = value.is_boolean() ? value == false : value == 0;
+            if (off) return root_.child(tuning).error("true");
         }
         TRY(const std::int32_t length,
             count_or(root_, "floor_scale", kMaxCount, config_.traits->temperature_length));
