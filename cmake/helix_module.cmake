@@ -39,10 +39,16 @@ function(helix_only_plain target)
     endif()
 endfunction()
 
+# helix_short_name(TARGET OUT): the target's name as the lists of rooms have it.
+function(helix_short_name target out)
+    string(REGEX REPLACE "^helix_" "" short ${target})
+    set(${out} ${short} PARENT_SCOPE)
+endfunction()
+
 # helix_unoptimised(TARGET): what HELIX_UNOPTIMISED and HELIX_LITTLE_OPTIMISED name is compiled in half the time, or
 # three quarters, and runs slower.
 function(helix_unoptimised target)
-    string(REGEX REPLACE "^helix_" "" name ${target})
+    helix_short_name(${target} name)
     if(name IN_LIST HELIX_UNOPTIMISED)
         target_compile_options(${target} PRIVATE -O0)
     elseif(name IN_LIST HELIX_LITTLE_OPTIMISED)
@@ -89,7 +95,7 @@ function(helix_apart target)
     file(GLOB files CONFIGURE_DEPENDS ${ARGN})
     # g++ tells of vectors as arguments that another version would pass otherwise; these never leave their file.
     set(options "$<$<CXX_COMPILER_ID:GNU>:-Wno-psabi>")
-    string(REGEX REPLACE "^helix_" "" name ${target})
+    helix_short_name(${target} name)
     if(name IN_LIST HELIX_LITTLE_OPTIMISED)
         list(APPEND options -O2)
     endif()
@@ -133,7 +139,7 @@ function(helix_test name)
     file(RELATIVE_PATH binary ${CMAKE_SOURCE_DIR} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/helix)
     target_compile_definitions(${name} PRIVATE
         HELIX_DATA_DIR="${data}" HELIX_SOURCE_DIR="." HELIX_BINARY="${binary}")
-    string(REGEX REPLACE "^helix_" "" short ${name})
+    helix_short_name(${name} short)
     if(short IN_LIST HELIX_ONLY_SANITIZED)
         set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
         return()

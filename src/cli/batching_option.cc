@@ -4,9 +4,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include "spec/word_choice.h"
+
 namespace helix::cli {
 namespace {
 
+constexpr const char* kHelix = "helix";
 constexpr const char* kVllm = "vllm";
 
 // The option of vLLM's order that was given first; null: none was.
@@ -14,6 +17,20 @@ const char* budget_given(const BatchingArguments& a) {
     if (a.max_batched_tokens) return "--max-batched-tokens";
     if (a.max_num_seqs) return "--max-num-seqs";
     return a.delay_factor ? "--delay-factor" : nullptr;
+}
+
+base::Status check_budgets(const BatchingArguments& a) {
+    const char* const given = budget_given(a);
+    if (given == nullptr || a.batching == kVllm) return base::Ok{};
+    return base::invalid(std::string(given) + ": needs --batching vllm");
+}
+
+base::Result<sim::ReferenceBatching::Order> reference_order(const std::string& word) {
+    using Order = sim::ReferenceBatching::Order;
+    return spec::choose_word<Order>("--batching", word,
+                                    {{"fifo", Order::fifo},
+                                     {"decode-first", Order::decode_first},
+                                     {"two-passes", Order::two_passes}});
 }
 
 }  // namespace
@@ -40,16 +57,14 @@ void add_batching_options(CLI::App& command, BatchingArguments& a) {
 }
 
 base::Result<std::optional<core::PromptsFirst>> own_batching(const BatchingArguments& a) {
-    if (a.batching != kVllm) {
-        if (!a.batching.empty() && a.batching != "helix") {
-            if (a.batching == "fifo" || a.batching == "decode-first" || a.batching == "two-passes")
-                return base::invalid("--batching " + a.batching + ": needs --policy reference");
-            return base::invalid("--batching: '" + a.batching + "' is none of helix, vllm");
-        }
-        const char* const given = budget_given(a);
-        if (given != nullptr) return base::invalid(std::string(given) + ": needs --batching vllm");
-        return std::optional<core::PromptsFirst>();
+    if (reference_order(a.batching).ok()) {
+        return base::invalid("--batching " + a.batching + ": needs --policy reference");
     }
+    TRY(const bool as_vllm,
+        spec::choose_word<bool>("--batching", a.batching.empty() ? kHelix : a.batching,
+                                {{kHelix, false}, {kVllm, true}}));
+    TRY_VOID(check_budgets(a));
+    if (!as_vllm) return std::optional<core::PromptsFirst>();
     core::PromptsFirst how;
     how.max_batched_tokens = a.max_batched_tokens.value_or(0);
     how.max_seqs = a.max_num_seqs.value_or(how.max_seqs);
@@ -70,13 +85,12 @@ base::Result<std::optional<core::PromptsFirst>> own_batching(const BatchingArgum
     return std::optional(how);
 }
 
-base::Result<std::string> reference_batching(const BatchingArguments& a) {
-    if (a.batching == kVllm || a.batching == "helix") {
+base::Result<sim::ReferenceBatching::Order> reference_batching(const BatchingArguments& a) {
+    if (a.batching == kVllm || a.batching == kHelix) {
         return base::invalid("--batching " + a.batching + ": needs --policy helix");
     }
-    const char* const given = budget_given(a);
-    if (given != nullptr) return base::invalid(std::string(given) + ": needs --batching vllm");
-    return a.batching.empty() ? std::string("fifo") : a.batching;
+    TRY_VOID(check_budgets(a));
+    return reference_order(a.batching.empty() ? "fifo" : a.batching);
 }
 
 }  // namespace helix::cli

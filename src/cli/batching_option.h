@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "core/protocol/worker_config.h"
+#include "sim/published/reference_setup.h"
 
 namespace CLI {
 class App;
@@ -28,7 +29,7 @@ void add_batching_options(CLI::App& command, BatchingArguments& a);
 // The helix policy's: vLLM's order, or none for our own. max_batched_tokens is 0 where it was not
 // given.
 base::Result<std::optional<core::PromptsFirst>> own_batching(const BatchingArguments& a);
-// The reference policy's word. Errors: words and budgets of the helix policy.
-base::Result<std::string> reference_batching(const BatchingArguments& a);
+// The reference policy's. Errors: words and budgets of the helix policy.
+base::Result<sim::ReferenceBatching::Order> reference_batching(const BatchingArguments& a);
 
 }  // namespace helix::cli

@@ -77,12 +77,7 @@ base::Result<lab::Simulated> simulate_reference(const SimulateArguments& a,
                               {"shortest-queue", ReferenceScheduler::shortest_queue},
                               {"separate", ReferenceScheduler::random}}));
     rules.beyond_tables = a.scheduler == "separate";
-    TRY(const std::string batching, reference_batching(a.batching));
-    TRY(rules.batching.order, spec::choose_word<sim::ReferenceBatching::Order>(
-                                  "--batching", batching,
-                                  {{"fifo", sim::ReferenceBatching::Order::fifo},
-                                   {"decode-first", sim::ReferenceBatching::Order::decode_first},
-                                   {"two-passes", sim::ReferenceBatching::Order::two_passes}}));
+    TRY(rules.batching.order, reference_batching(a.batching));
     rules.batching.prompt_every = a.batching.prompt_every;
     if (a.balance != "helix") return base::invalid("--balance: needs --policy helix");
     TRY(const lab::SimulationTask task, simulation_task(a));

@@ -98,7 +98,7 @@ TEST(BatchingOption, BudgetsAreAsGivenAndOtherwiseAsVllmHasThem) {
     BatchingArguments a;
     ASSERT_TRUE(own_batching(a).ok());
     EXPECT_FALSE(own_batching(a)->has_value());
-    EXPECT_EQ(reference_batching(a).value(), "fifo");
+    EXPECT_EQ(reference_batching(a).value(), sim::ReferenceBatching::Order::fifo);
     a.batching = "vllm";
     core::PromptsFirst how = own_batching(a)->value();
     EXPECT_EQ(how.max_batched_tokens, 0) << "by the model's context";

@@ -29,16 +29,6 @@ BalanceRequest seen_by_balance(const RequestState& state, std::int64_t tokens, b
 
 }  // namespace
 
-void balance_as_llumnix(CoordinatorConfig& config) {
-    PairingConfig& pairing = config.balance.pairing;
-    pairing.rule = PairingRule::llumnix;
-    pairing.source_below = pairing.destination_above = 3.0 * config.block_size;
-    pairing.moves = std::numeric_limits<std::int32_t>::max();
-    config.balance.interval = base::from_ms(50);
-    config.balance.room_moves = 0;
-    config.migration.per_worker = 1;
-}
-
 void Balancer::balance(TimePoint now) {
     if (!config_.balance.enabled || !config_.migration.enabled || now < next_balance_) return;
     next_balance_ = now + config_.balance.interval;
