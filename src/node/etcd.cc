@@ -4,9 +4,9 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <sodium.h>
 #include <nlohmann/json.hpp>
 
+#include "base/base64.h"
 #include "base/escape.h"
 #include "spec/bounded_json.h"
 
@@ -21,25 +21,6 @@ using base::Status;
 using nlohmann::json;
 
 constexpr std::uint64_t kLongestEtcdAnswer = 1U << 20U;  // bytes
-
-std::string in_base64(const std::string& text) {
-    std::string out(sodium_base64_encoded_len(text.size(), sodium_base64_VARIANT_ORIGINAL), '\0');
-    sodium_bin2base64(out.data(), out.size(), reinterpret_cast<const unsigned char*>(text.data()),
-                      text.size(), sodium_base64_VARIANT_ORIGINAL);
-    out.pop_back();  // the zero
-    return out;
-}
-
-std::optional<std::string> from_base64(const std::string& text) {
-    std::string out(text.size(), '\0');
-    std::size_t bytes = 0;
-    const int failed =
-        sodium_base642bin(reinterpret_cast<unsigned char*>(out.data()), out.size(), text.data(),
-                          text.size(), nullptr, &bytes, nullptr, sodium_base64_VARIANT_ORIGINAL);
-    if (failed != 0) return std::nullopt;
-    out.resize(bytes);
-    return out;
-}
 
 // Numbers of 64 bits come as strings, and zeros not at all.
 std::int64_t number_in(const json& object, const char* field) {
@@ -107,14 +88,14 @@ Status Etcd::revoke(std::int64_t lease, std::chrono::milliseconds limit) {
 
 Result<std::optional<Etcd::Value>> Etcd::read(const std::string& key,
                                               std::chrono::milliseconds limit) {
-    TRY(const json out, ask("/v3/kv/range", {{"key", in_base64(key)}}, limit));
+    TRY(const json out, ask("/v3/kv/range", {{"key", base::to_base64(key)}}, limit));
     const auto found = out.find("kvs");
     if (found == out.end() || !found->is_array() || found->empty()) return std::optional<Value>();
     const json& one = found->front();
     const auto text = one.find("value");
     std::optional<std::string> value;
     if (text == one.end()) value.emplace();
-    if (text != one.end() && text->is_string()) value = from_base64(text->get<std::string>());
+    if (text != one.end() && text->is_string()) value = base::from_base64(text->get<std::string>());
     if (!value.has_value()) return base::invalid(where_ + ": " + key + " has no readable value");
     return std::optional(Value{std::move(*value), number_in(one, "mod_revision")});
 }
@@ -123,13 +104,13 @@ Result<bool> Etcd::write_if(const std::vector<Is>& conditions, const std::vector
                             std::chrono::milliseconds limit) {
     json body = {{"compare", json::array()}, {"success", json::array()}};
     for (const Is& one : conditions) {
-        body["compare"].push_back({{"key", in_base64(one.key)},
+        body["compare"].push_back({{"key", base::to_base64(one.key)},
                                    {"target", "MOD"},
                                    {"result", "EQUAL"},
                                    {"mod_revision", std::to_string(one.revision)}});
     }
     for (const Write& one : writes) {
-        json put = {{"key", in_base64(one.key)}, {"value", in_base64(one.text)}};
+        json put = {{"key", base::to_base64(one.key)}, {"value", base::to_base64(one.text)}};
         if (one.lease != 0) put["lease"] = std::to_string(one.lease);
         body["success"].push_back({{"request_put", std::move(put)}});
     }

@@ -7,12 +7,10 @@
 #include <cmath>
 
 #include "api/json_text.h"
+#include "base/base64.h"
 
 namespace helix::api {
 namespace {
-
-constexpr std::string_view kBase64 =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 void append_values(std::string& out, std::span<const float> values) {
     out += '[';
@@ -79,27 +77,14 @@ std::vector<float> shortened(std::span<const float> values, std::int32_t dimensi
 }
 
 std::string base64_of(std::span<const float> values) {
-    std::vector<std::uint8_t> bytes;
+    std::string bytes;
     bytes.reserve(values.size() * sizeof(float));
     for (const float value : values) {
         const auto bits = std::bit_cast<std::uint32_t>(value);
-        for (unsigned shift = 0; shift < 32; shift += 8) {
-            bytes.push_back(static_cast<std::uint8_t>(bits >> shift));
-        }
+        for (unsigned shift = 0; shift < 32; shift += 8)
+            bytes.push_back(static_cast<char>(bits >> shift & 0xffU));
     }
-    std::string out;
-    out.reserve((bytes.size() + 2) / 3 * 4);
-    for (std::size_t i = 0; i < bytes.size(); i += 3) {
-        const std::size_t here = std::min<std::size_t>(3, bytes.size() - i);
-        std::uint32_t group = 0;
-        for (std::size_t k = 0; k < 3; ++k) {
-            group = group << 8U | (k < here ? bytes[i + k] : 0U);
-        }
-        for (std::size_t k = 0; k < 4; ++k) {
-            out += k <= here ? kBase64[group >> (18 - 6 * k) & 63U] : '=';
-        }
-    }
-    return out;
+    return base::to_base64(bytes);
 }
 
 std::string embedding_json(const EmbeddingRequest& request, const PooledAnswerHead& head,
