@@ -7,33 +7,25 @@
 #include <limits>
 
 #include "base/check.h"
+#include "text/spaces.h"
 #include "text/utf8.h"
 #include "text/word_memory.h"
 
 namespace helix::text {
 namespace {
 
-constexpr std::string_view kSpace = "\xe2\x96\x81";  // "▁"
-
 std::string escape_spaces(std::string_view text, bool prefix) {
     std::string out;
-    out.reserve(text.size() + text.size() / 2 + kSpace.size());
-    if (prefix) out += kSpace;
+    out.reserve(text.size() + text.size() / 2 + kSpaceMark.size());
+    if (prefix) out += kSpaceMark;
     for (const char c : text) {
         if (c == ' ') {
-            out += kSpace;
+            out += kSpaceMark;
         } else {
             out.push_back(c);
         }
     }
     return out;
-}
-
-// Where the word at the front of text ends: before a "▁" that follows another character.
-std::size_t word_length(std::string_view text) {
-    std::size_t at = 0;
-    while (text.substr(at).starts_with(kSpace)) at += kSpace.size();
-    return std::min(text.find(kSpace, at), text.size());
 }
 
 // The byte that a token "<0x0A>" stands for.
@@ -84,7 +76,7 @@ base::Status SpmEncoder::build() {
         } else if (encodes_text(vocabulary_.kinds[i]) && !token.empty()) {
             token_of_[token] = static_cast<Token>(i);
             longest_token_ = std::max(longest_token_, token.size());
-            words_are_apart_ = words_are_apart_ && word_length(token) == token.size();
+            words_are_apart_ = words_are_apart_ && spaced_word_length(token) == token.size();
         }
     }
     for (std::size_t byte = 0; byte < 256; ++byte) {
@@ -118,7 +110,7 @@ std::size_t SpmEncoder::next_word(std::string_view text) const {
         text = text.substr(0, end);
         if (line_ends) return text.size();
     }
-    return words_are_apart_ ? word_length(text) : text.size();
+    return words_are_apart_ ? spaced_word_length(text) : text.size();
 }
 
 void SpmEncoder::encode(std::string_view raw, bool at_start, std::vector<Token>& out) const {
@@ -170,13 +162,7 @@ std::string SpmEncoder::decode_token(Token token) const {
     if (vocabulary_.kinds[index] == TokenKind::byte) {
         return std::string(1, static_cast<char>(*byte_of(text)));
     }
-    std::string out;
-    for (std::size_t i = 0; i < text.size();) {
-        const bool space = text.substr(i).starts_with(kSpace);
-        out.push_back(space ? ' ' : text[i]);
-        i += space ? kSpace.size() : 1;
-    }
-    return out;
+    return without_space_marks(text);
 }
 
 }  // namespace helix::text

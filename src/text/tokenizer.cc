@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "text/byte_bpe_encoder.h"
 #include "text/spm_encoder.h"
+#include "text/unigram_encoder.h"
 
 namespace helix::text {
 namespace {
@@ -50,6 +51,17 @@ void fill_in_llama(Vocabulary& vocabulary) {
     if (!vocabulary.add_space_prefix) vocabulary.add_space_prefix = true;
 }
 
+// T5's convention for files that leave it out: 1 EOS, 2 unknown; EOS and a space are added.
+void fill_in_t5(Vocabulary& vocabulary) {
+    const auto n = static_cast<Token>(vocabulary.tokens.size());
+    if (!vocabulary.eos && n > 1) vocabulary.eos = 1;
+    if (!vocabulary.unknown && n > 2) vocabulary.unknown = 2;
+    if (!vocabulary.add_bos) vocabulary.add_bos = false;
+    if (!vocabulary.add_eos) vocabulary.add_eos = true;
+    if (!vocabulary.add_space_prefix) vocabulary.add_space_prefix = true;
+    if (!vocabulary.remove_extra_spaces) vocabulary.remove_extra_spaces = true;
+}
+
 }  // namespace
 
 base::Result<std::shared_ptr<const Tokenizer>> Tokenizer::create(Vocabulary vocabulary) {
@@ -76,9 +88,12 @@ base::Status Tokenizer::build() {
         if (!v.add_bos) v.add_bos = pre_tokenizer.adds_bos() && v.bos.has_value();
         v.add_space_prefix = false;
         TRY(encoder_, ByteBpeEncoder::create(v, std::move(pre_tokenizer)));
+    } else if (v.model == "t5") {
+        fill_in_t5(v);
+        TRY(encoder_, UnigramEncoder::create(v));
     } else {
         return base::invalid(fmt::format(
-            "tokenizer.ggml.model: unknown tokenizer \"{}\"; known are llama, gpt2, gemma4",
+            "tokenizer.ggml.model: unknown tokenizer \"{}\"; known are llama, gpt2, gemma4, t5",
             v.model));
     }
     if (!v.add_eos) v.add_eos = false;

@@ -34,7 +34,8 @@ class Tokenizer {
     Tokenizer& operator=(const Tokenizer&) = delete;
 
     // The tokens of text, in O(n log n). Never fails. Bytes that are not UTF-8 are encoded byte by
-    // byte and come back from token_bytes() as they were.
+    // byte and come back from token_bytes() as they were; where there are no tokens for bytes
+    // ("t5") they are U+FFFD.
     std::vector<Token> encode(std::string_view text, EncodeOptions options = {}) const;
 
     // The bytes that a token stands for, possibly a part of a character, or a special token's own

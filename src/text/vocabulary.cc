@@ -74,6 +74,18 @@ Status read_kinds(const GgufFile& file, Vocabulary& vocabulary) {
     return base::Ok{};
 }
 
+Status read_char_map(const GgufFile& file, Vocabulary& vocabulary) {
+    constexpr std::string_view kKey = "tokenizer.ggml.precompiled_charsmap";
+    TRY(const auto* bytes, find_array<std::int64_t>(file, kKey, "an array of bytes"));
+    if (bytes == nullptr) return base::Ok{};
+    for (const std::int64_t byte : *bytes) {
+        if (byte < -128 || byte > 255)
+            return base::invalid(fmt::format("{}: {}, expected bytes", kKey, byte));
+        vocabulary.char_map.push_back(static_cast<char>(byte));
+    }
+    return base::Ok{};
+}
+
 Status read_special_ids(const GgufFile& file, Vocabulary& vocabulary) {
     const std::size_t n = vocabulary.tokens.size();
     TRY(vocabulary.bos, read_token_id(file, "tokenizer.ggml.bos_token_id", n));
@@ -154,6 +166,9 @@ Result<Vocabulary> read_vocabulary(const GgufFile& file) {
     vocabulary.tokens = *tokens;
     TRY_VOID(read_scores(file, vocabulary));
     TRY_VOID(read_kinds(file, vocabulary));
+    TRY_VOID(read_char_map(file, vocabulary));
+    TRY(vocabulary.remove_extra_spaces,
+        if_present(file.get_bool("tokenizer.ggml.remove_extra_whitespaces")));
     TRY(const auto* merges,
         find_array<std::string>(file, "tokenizer.ggml.merges", "an array of strings"));
     if (merges != nullptr) vocabulary.merges = *merges;

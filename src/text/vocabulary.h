@@ -31,11 +31,12 @@ inline constexpr std::string_view kGemma4Tokenizer = "gemma4";
 // What a model file says about its tokenizer, before anything is built from it. Tests fill it by
 // hand.
 struct Vocabulary {
-    // "llama": SentencePiece-style BPE; "gpt2": byte-level BPE; "gemma4": of both, see SpmEncoder
+    // "llama": SentencePiece-style BPE; "gpt2": byte-level BPE; "gemma4": of both, see SpmEncoder;
+    // "t5": SentencePiece's unigrams
     std::string model;
     std::string pre;  // pre-tokenizer of a gpt2 vocabulary; empty when the file names none
     std::vector<std::string> tokens;  // as the file writes them: "▁the", "Ġthe", "<0x0A>"
-    std::vector<float> scores;        // llama: one per token, higher merges first
+    std::vector<float> scores;        // llama: one per token, higher merges first; t5: likewise
     std::vector<TokenKind> kinds;     // one per token, or empty: all normal (<0xXX> of llama: byte)
     std::vector<std::string> merges;  // gpt2, gemma4: "left right", best first
     // Absent when the file has no such key; the Tokenizer then takes the model's convention.
@@ -48,6 +49,9 @@ struct Vocabulary {
     // gpt2: whether a word that is a token is that token, whatever merges make of it. Absent: what
     // the pre-tokenizer's name says.
     std::optional<bool> ignore_merges;
+    std::string char_map;  // t5: what becomes of characters first (CharMap); empty: they stay
+    // t5: of several spaces in a row one stays, and none at the beginning and the end.
+    std::optional<bool> remove_extra_spaces;
     std::string chat_template;    // Jinja source, empty when the file has none
     std::string rerank_template;  // with {query} and {document}, likewise
 };

@@ -263,8 +263,8 @@ TEST(TokenizerErrors, NameTheKeyAndWhatWasExpected) {
     EXPECT_THAT(error_of(v), HasSubstr("tokenizer.ggml.pre: unknown pre-tokenizer \"gpt-17\""));
     EXPECT_THAT(error_of(v), HasSubstr("qwen2"));
     v = byte_vocabulary();
-    v.model = "t5";
-    EXPECT_THAT(error_of(v), HasSubstr("tokenizer.ggml.model: unknown tokenizer \"t5\""));
+    v.model = "t6";
+    EXPECT_THAT(error_of(v), HasSubstr("tokenizer.ggml.model: unknown tokenizer \"t6\""));
     v = byte_vocabulary();
     v.merges.clear();
     EXPECT_THAT(error_of(v), HasSubstr("tokenizer.ggml.merges: missing"));

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/base64.h"
 #include "model/hf/deepseek_letters.h"
 #include "spec/json_place.h"
 #include "spec/text_file.h"
@@ -157,8 +158,10 @@ class TokenizerReader {
     base::Status read() {
         TRY(const JsonPlace model, root_.member("model"));
         const std::string type = type_of(model.value());
+        if (type == "Unigram") return read_unigrams(model);
         if (type != "BPE") {
-            return model.complaint(fmt::format("type \"{}\", expected \"BPE\"", type));
+            return model.complaint(
+                fmt::format("type \"{}\", expected \"BPE\" or \"Unigram\"", type));
         }
         byte_fallback_ = is_true(model.value(), "byte_fallback", false);
         TRY_VOID(read_vocabulary(model));
@@ -240,6 +243,95 @@ class TokenizerReader {
         }
         if (unknown_ && byte_fallback_) types_[static_cast<std::size_t>(*unknown_)] = kUnknown;
         return base::Ok{};
+    }
+
+    base::Status read_unigrams(const JsonPlace& model) {
+        if (is_true(model.value(), "byte_fallback", false))
+            return model.complaint("byte_fallback: true, expected false with \"Unigram\"");
+        TRY(const JsonPlace vocab, model.member("vocab"));
+        TRY(const std::size_t n, vocab.array_size());
+        if (n == 0) return vocab.error("at least one token");
+        std::vector<float> scores;
+        for (std::size_t i = 0; i < n; ++i) {
+            const JsonPlace entry = vocab.element(i);
+            TRY(const std::size_t parts, entry.array_size());
+            if (parts != 2) return entry.error("a token and its score");
+            TRY(const std::string text, entry.element(0).text());
+            TRY(const double score, entry.element(1).number());
+            TRY_VOID(place_token(entry, text, static_cast<std::int64_t>(i)));
+            scores.push_back(static_cast<float>(score));
+        }
+        TRY(const JsonPlace unknown, model.member("unk_id"));
+        TRY(const std::int64_t unknown_id, unknown.integer());
+        if (unknown_id < 0 || unknown_id >= static_cast<std::int64_t>(n))
+            return unknown.error(fmt::format("0 to {}", n - 1));
+        unknown_ = unknown_id;
+        TRY_VOID(read_added_tokens());
+        types_[static_cast<std::size_t>(unknown_id)] = kUnknown;
+        TRY_VOID(name_holes());
+        scores.resize(n_tokens_, 0);
+        set_id("unknown", unknown_id);
+        metadata_.set("tokenizer.ggml.model", std::string("t5"));
+        metadata_.set("tokenizer.ggml.scores", std::move(scores));
+        metadata_.set("tokenizer.ggml.add_space_prefix", adds_space());
+        TRY(const bool merges_spaces, read_spacing());
+        metadata_.set("tokenizer.ggml.remove_extra_whitespaces", merges_spaces);
+        return set_tokens();
+    }
+
+    // Reads what becomes of characters, and whether several spaces count as one.
+    base::Result<bool> read_spacing() {
+        bool merges = false;
+        if (root_.has("normalizer")) {
+            for (const JsonPlace& part : parts_of(root_.child("normalizer"), "normalizers")) {
+                const std::string type = type_of(part.value());
+                if (type == "Precompiled") {
+                    TRY_VOID(read_char_map(part));
+                } else if (type == "Replace" && is_spaces_to_one(part.value())) {
+                    merges = true;
+                } else {
+                    return part.complaint(fmt::format(
+                        "\"{}\" is not known; known are Precompiled and Replace of several spaces "
+                        "by one",
+                        type));
+                }
+            }
+        }
+        TRY(const JsonPlace place, root_.member("pre_tokenizer"));
+        bool marks = false;
+        for (const JsonPlace& part : parts_of(place, "pretokenizers")) {
+            const std::string type = type_of(part.value());
+            TRY(const std::string mark, part.text_or("replacement", "▁"));
+            if (type == "WhitespaceSplit") {
+                merges = true;
+            } else if (type == "Metaspace" && mark == "▁") {
+                marks = true;
+            } else {
+                return part.complaint(fmt::format(
+                    "\"{}\" is not known; known are WhitespaceSplit and Metaspace by \"▁\"", type));
+            }
+        }
+        if (!marks) return place.error("Metaspace");
+        return merges;
+    }
+
+    base::Status read_char_map(const JsonPlace& part) {
+        TRY(const JsonPlace place, part.member("precompiled_charsmap"));
+        TRY(const std::string text, place.text());
+        const auto bytes = base::from_base64(text);
+        if (!bytes) return place.error("base64");
+        std::vector<std::uint8_t> map;
+        for (const char byte : *bytes) map.push_back(static_cast<std::uint8_t>(byte));
+        metadata_.set("tokenizer.ggml.precompiled_charsmap", std::move(map));
+        return base::Ok{};
+    }
+
+    static bool is_spaces_to_one(const nlohmann::json& part) {
+        const auto pattern = part.find("pattern");
+        return pattern != part.end() && pattern->is_object() &&
+               pattern->value("Regex", nlohmann::json()) == " {2,}" &&
+               (part.value("content", nlohmann::json()) == " " ||
+                part.value("content", nlohmann::json()) == "▁");
     }
 
     // Reads merges like "a b" or ["a", "b"], best first.
