@@ -104,6 +104,7 @@ void as_gemma4(model::SynthShape& s) {
     s.windowed_kv_heads = 8;
     s.windowed_head_dim = 16;
     s.keys_are_values = true;
+    s.rope_scaling = {"proportional", 0.25F, 512};
     s.sliding_window = 7;
     s.full_attention_period = 2;
     s.logit_softcap = 3;

@@ -89,6 +89,7 @@ constexpr Case kCases[] = {
          s.windowed_kv_heads = 8;
          s.windowed_head_dim = 16;
          s.keys_are_values = true;
+         s.rope_scaling = {"proportional", 0.25F, 512};
          s.sliding_window = 13;
          s.full_attention_period = 2;
      },

@@ -11,6 +11,7 @@
 
 #include "model/gguf.h"
 #include "model/gguf_writer.h"
+#include "model/header_config.h"
 #include "model/info.h"
 #include "model/model_config.h"
 #include "model/rope_scaling.h"
@@ -370,8 +371,9 @@ TEST_F(Families, ExpertsThatAreRoutedInAnotherWayAreRefusedByName) {
                 HasSubstr("_shexp.weight: not part of"));
 }
 
-// The metadata and tensors of the small Gemma 4, with one key changed.
-std::string problem_of_gemma4(const GgufFile& file, const std::string& key, GgufValue value) {
+// The metadata and tensors of the small Gemma 4, with one key changed or without a tensor.
+std::string problem_of_gemma4(const GgufFile& file, const std::string& key, GgufValue value,
+                              std::string_view without = "") {
     GgufBuilder builder;
     builder.set("general.architecture", "gemma4");
     const auto set = [&](const std::string& rest, GgufValue otherwise) {
@@ -386,9 +388,9 @@ std::string problem_of_gemma4(const GgufFile& file, const std::string& key, Gguf
     for (const char* rest : {"attention.shared_kv_layers", "embedding_length_per_layer_input"})
         set(rest, 0U);
     for (const TensorInfo& tensor : file.tensors()) {
-        if (tensor.name != kRopeFactors) builder.add_tensor(tensor.name, tensor.type, tensor.shape);
+        if (tensor.name != without) builder.add_tensor(tensor.name, tensor.type, tensor.shape);
     }
-    const auto config = read_model_config(**GgufFile::from_header(builder.header(), "m.gguf"));
+    const auto config = read_header_config(**GgufFile::from_header(builder.header(), "m.gguf"));
     return config.ok() ? "" : config.error().message;
 }
 
@@ -414,6 +416,8 @@ TEST_F(Families, Gemma4sThatWeCannotRunAreRefusedByName) {
                 HasSubstr("expected an array of 6 numbers, one a layer"));
     EXPECT_THAT(problem_of_gemma4(*file, "attention.head_count_kv", Counts{3, 3, 3, 3, 3, 2}),
                 HasSubstr("gemma4.attention.head_count_kv: 3, expected a divisor of the 8 heads"));
+    EXPECT_THAT(problem_of_gemma4(*file, "", 0U, kRopeFactors),
+                HasSubstr("tensor rope_freqs.weight"));
     EXPECT_THAT(problem_of_gemma4(*file, "attention.value_length_swa", 32U),
                 HasSubstr("attention.value_length_swa: 32, expected the key length 64"));
 }

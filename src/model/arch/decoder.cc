@@ -579,6 +579,9 @@ base::Status check_tensors(const GgufFile& file, const DecoderTraits& traits, Mo
     }
     if (!config.rope_factors_tensor.empty()) {
         TRY_VOID(expect_tensor(file, config.rope_factors_tensor, {config.rope_dim / 2}));
+    } else if (traits.windowed_heads) {
+        // Nothing else says that layers without the window turn a part of their heads.
+        TRY_VOID(expect_tensor(file, kRopeFactors, {config.rope_dim / 2}));
     }
     return refuse_other_tensors(file, config, traits, tensors);
 }

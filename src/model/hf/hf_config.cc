@@ -557,37 +557,41 @@ class ConfigReader {
         return read_temperature();
     }
 
-    // Of each layer whether it rotates queries and keys; nothing changes where the list is empty.
-    base::Status read_rotating_layers(const char* key, std::vector<bool>& rotates) {
+    // Calls read with the entry of each layer in this list, if it is there.
+    template <typename Read>
+    base::Status each_layer(const char* key, const char* kind, Read read) {
         if (!present(root_, key)) return base::Ok{};
-        const JsonPlace layers = root_.child(key);
-        TRY(const std::size_t n, layers.array_size());
-        if (n == 0 && config_.traits->chunk_positions > 0) return base::Ok{};
+        const JsonPlace list = root_.child(key);
+        TRY(const std::size_t n, list.array_size());
         if (n != static_cast<std::size_t>(config_.n_layers))
-            return layers.error(fmt::format("{} numbers, one a layer", config_.n_layers));
-        rotates.clear();
-        for (std::size_t i = 0; i < n; ++i) {
-            TRY(const std::int64_t one, layers.element(i).integer());
-            rotates.push_back(one != 0);
-        }
+            return list.error(fmt::format("{} {}, one a layer", config_.n_layers, kind));
+        for (std::size_t l = 0; l < n; ++l) TRY_VOID(read(list.element(l), l));
         return base::Ok{};
     }
 
+    // Of each layer whether it rotates queries and keys; nothing changes where Llama 4's list is
+    // empty.
+    base::Status read_rotating_layers(const char* key, std::vector<bool>& rotates) {
+        const bool may_be_empty = config_.traits->chunk_positions > 0;
+        if (may_be_empty && present(root_, key) && root_.child(key).value().empty())
+            return base::Ok{};
+        rotates.resize(static_cast<std::size_t>(config_.n_layers));
+        return each_layer(key, "numbers",
+                          [&](const JsonPlace& place, std::size_t l) -> base::Status {
+                              TRY(const std::int64_t one, place.integer());
+                              rotates[l] = one != 0;
+                              return base::Ok{};
+                          });
+    }
+
     base::Status check_chunked_layers(const std::vector<bool>& chunked) {
-        if (!present(root_, "layer_types")) return base::Ok{};
-        const JsonPlace types = root_.child("layer_types");
-        TRY(const std::size_t n, types.array_size());
-        if (n != chunked.size())
-            return types.error(fmt::format("{} names, one a layer", config_.n_layers));
-        for (std::size_t i = 0; i < n; ++i) {
-            const char* expected = chunked[i] ? "chunked_attention" : "full_attention";
-            TRY(const std::string type, types.element(i).text());
-            if (type != expected) {
-                return types.element(i).error(
-                    fmt::format("\"{}\", as no_rope_layers says", expected));
-            }
-        }
-        return base::Ok{};
+        return each_layer(
+            "layer_types", "names", [&](const JsonPlace& place, std::size_t l) -> base::Status {
+                const char* expected = chunked[l] ? "chunked_attention" : "full_attention";
+                TRY(const std::string type, place.text());
+                if (type == expected) return base::Ok{};
+                return place.error(fmt::format("\"{}\", as no_rope_layers says", expected));
+            });
     }
 
     // Some files say a number where others say true.
@@ -614,15 +618,13 @@ class ConfigReader {
         set_count("attention.sliding_window", window);
         std::vector<bool> windowed;
         if (present(root_, "layer_types")) {
-            const JsonPlace types = root_.child("layer_types");
-            TRY(const std::size_t n, types.array_size());
-            for (std::size_t i = 0; i < n; ++i) {
-                TRY(const std::string type, types.element(i).text());
-                windowed.push_back(type == "sliding_attention");
-                if (!windowed.back() && type != "full_attention") {
-                    return types.element(i).error("\"full_attention\" or \"sliding_attention\"");
-                }
-            }
+            TRY_VOID(each_layer(
+                "layer_types", "names", [&](const JsonPlace& place, std::size_t) -> base::Status {
+                    TRY(const std::string type, place.text());
+                    windowed.push_back(type == "sliding_attention");
+                    if (windowed.back() || type == "full_attention") return base::Ok{};
+                    return place.error("\"full_attention\" or \"sliding_attention\"");
+                }));
         } else if (present(root_, "sliding_window_pattern")) {
             TRY(const std::int32_t period,
                 count(root_, "sliding_window_pattern", limits::kMaxLayers));
