@@ -174,10 +174,34 @@ std::string scales_text(const ModelConfig& config) {
     return text;
 }
 
+std::int32_t layers_without_experts(const ModelConfig& config) {
+    std::int32_t without = 0;
+    for (std::int32_t l = 0; config.n_experts > 0 && l < config.n_layers; ++l)
+        without += config.has_experts(l) ? 0 : 1;
+    return without;
+}
+
+// Of a layer that has experts.
+std::int64_t bytes_of_experts(const ModelConfig& config, const spec::ModelSpec& spec) {
+    const std::int32_t with = config.n_layers - layers_without_experts(config);
+    return with == 0 ? 0 : spec.layer_expert_bytes * config.n_layers / with;
+}
+
+std::int64_t smallest_layer_bytes(const spec::ModelSpec& spec) {
+    const auto& each = spec.bytes_of_layer;
+    return each.empty() ? spec.layer_bytes : *std::min_element(each.begin(), each.end());
+}
+
+std::string layer_sizes_text(const spec::ModelSpec& spec) {
+    const std::string largest = human_bytes(spec.layer_bytes);
+    if (spec.bytes_of_layer.empty()) return largest;
+    return human_bytes(smallest_layer_bytes(spec)) + " to " + largest;
+}
+
 void add_config_lines(TextLines& out, const ModelInfo& info) {
     const ModelConfig& config = *info.config;
     const spec::ModelSpec& spec = info.spec;
-    out.line("layers", fmt::format("{} of {}", config.n_layers, human_bytes(spec.layer_bytes)));
+    out.line("layers", fmt::format("{} of {}", config.n_layers, layer_sizes_text(spec)));
     out.line("embedding", human_bytes(spec.embedding_bytes));
     out.line("output head", fmt::format("{}{}", human_bytes(spec.head_bytes),
                                         config.tied_embeddings ? " (the embedding's)" : ""));
@@ -185,7 +209,7 @@ void add_config_lines(TextLines& out, const ModelInfo& info) {
     if (config.n_experts > 0) {
         out.line("experts", fmt::format("{} of {} used by a token; {} of a layer's {}{}",
                                         config.n_experts_used, config.n_experts,
-                                        human_bytes(spec.layer_expert_bytes),
+                                        human_bytes(bytes_of_experts(config, spec)),
                                         human_bytes(spec.layer_bytes), experts_text(config)));
     }
     out.line("attention", fmt::format("{} heads of {}, {} KV heads", config.n_heads,
@@ -214,13 +238,6 @@ void add_config_lines(TextLines& out, const ModelInfo& info) {
     out.line("work", scaled(spec.flops_per_token_layer, 1000.0,
                             std::array{" FLOP", " kFLOP", " MFLOP", " GFLOP", " TFLOP"}) +
                          " a token and layer");
-}
-
-std::int32_t layers_without_experts(const ModelConfig& config) {
-    std::int32_t without = 0;
-    for (std::int32_t l = 0; config.n_experts > 0 && l < config.n_layers; ++l)
-        without += config.has_experts(l) ? 0 : 1;
-    return without;
 }
 
 nlohmann::json config_json(const ModelConfig& config) {
@@ -266,15 +283,16 @@ nlohmann::json config_json(const ModelConfig& config) {
             {"tied_embeddings", config.tied_embeddings}};
 }
 
-nlohmann::json spec_json(const spec::ModelSpec& spec) {
+nlohmann::json spec_json(const ModelConfig& config, const spec::ModelSpec& spec) {
     return {{"layer_bytes", spec.layer_bytes},
+            {"smallest_layer_bytes", smallest_layer_bytes(spec)},
             {"embedding_bytes", spec.embedding_bytes},
             {"head_bytes", spec.head_bytes},
             {"activation_bytes_per_token", spec.activation_bytes_per_token},
             {"kv_bytes_per_token_layer", spec.kv_bytes_per_token_layer},
             {"kv_bytes_per_token", spec.kv_bytes_per_token_layer * spec.n_layers},
             {"flops_per_token_layer", spec.flops_per_token_layer},
-            {"layer_expert_bytes", spec.layer_expert_bytes}};
+            {"layer_expert_bytes", bytes_of_experts(config, spec)}};
 }
 
 }  // namespace
@@ -349,7 +367,7 @@ std::string describe_json(const ModelInfo& info) {
         {"runnable", info.problem.empty()}};
     if (info.config) {
         out["config"] = config_json(*info.config);
-        out["spec"] = spec_json(info.spec);
+        out["spec"] = spec_json(*info.config, info.spec);
     } else {
         out["problem"] = info.problem;
     }

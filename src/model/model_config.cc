@@ -199,12 +199,17 @@ base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file) {
     model.name = config.name;
     model.n_layers = config.n_layers;
     model.context_length = config.context_length;
+    std::vector<std::int64_t> bytes_of_layer;
+    std::int64_t expert_bytes = 0;
+    double flops = 0;
     for (const LayerSize& size : layer_sizes(file, config)) {
-        model.layer_bytes = std::max(model.layer_bytes, size.bytes);
-        model.layer_expert_bytes = std::max(model.layer_expert_bytes, size.expert_bytes);
-        model.flops_per_token_layer =
-            std::max(model.flops_per_token_layer, 2.0 * static_cast<double>(size.elements_used));
+        bytes_of_layer.push_back(size.bytes);
+        expert_bytes += size.expert_bytes;
+        flops += 2.0 * static_cast<double>(size.elements_used);
     }
+    spec::set_layer_sizes(model, std::move(bytes_of_layer));
+    model.layer_expert_bytes = expert_bytes / model.n_layers;
+    model.flops_per_token_layer = flops / model.n_layers;
     model.n_experts = config.n_experts;
     model.n_experts_used = config.n_experts_used;
     model.embedding_bytes = bytes_of(file, "token_embd.weight");

@@ -88,10 +88,8 @@ std::vector<std::int64_t> CoordinatorServer::expected_pages(
     std::vector<std::int64_t> pages;
     for (std::size_t i = 0; i < placement.layers.size(); ++i) {
         const core::LayerRange layers = placement.layers[i];
-        double bytes = static_cast<double>(question.cluster.nodes[i].memory_bytes) -
-                       static_cast<double>(layers.size()) * static_cast<double>(model.layer_bytes);
-        if (layers.begin == 0) bytes -= static_cast<double>(model.embedding_bytes);
-        if (layers.end == model.n_layers) bytes -= static_cast<double>(model.head_bytes);
+        const auto bytes = static_cast<double>(question.cluster.nodes[i].memory_bytes -
+                                               spec::stored_bytes(model, layers));
         const bool holds = !layers.empty() && bytes > 0;
         pages.push_back(holds ? static_cast<std::int64_t>(bytes / page_bytes) : 0);
     }

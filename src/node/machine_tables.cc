@@ -37,9 +37,8 @@ std::string as_file_name(std::string name) {
 
 // A few middle layers: without embedding and head where the model allows it.
 spec::LayerRange measured_layers(const spec::ModelSpec& spec) {
-    const bool middle = spec.n_layers > 2;
-    const std::int32_t begin = middle ? 1 : 0;
-    const std::int32_t most = middle ? spec.n_layers - 2 : spec.n_layers;
+    const std::int32_t begin = spec::typical_layer(spec);
+    const std::int32_t most = (spec.n_layers > 2 ? spec.n_layers - 1 : spec.n_layers) - begin;
     const std::int64_t wanted = kMeasuredBytes / std::max<std::int64_t>(spec.layer_bytes, 1);
     const auto count = static_cast<std::int32_t>(std::clamp<std::int64_t>(wanted, 1, most));
     return {begin, begin + count};
@@ -51,7 +50,10 @@ std::vector<spec::MeasuredTables::Limit> table_limits(const TableSubject& s,
     std::vector<spec::MeasuredTables::Limit> limits;
     const std::int64_t kv_token_bytes = s.page_bytes / s.request.block_size;
     for (std::int32_t j = 1; j <= s.spec.n_layers; ++j) {
-        std::int64_t left = s.memory_bytes - j * s.packed_layer_bytes;
+        std::int64_t left =
+            s.memory_bytes -
+            static_cast<std::int64_t>(s.packed_share *
+                                      static_cast<double>(spec::most_stored_bytes(s.spec, j)));
         if (j == s.spec.n_layers) left -= s.spec.embedding_bytes + s.spec.head_bytes;
         const double one_context =
             static_cast<double>(s.spec.context_length) * static_cast<double>(kv_token_bytes) * j;
@@ -148,7 +150,8 @@ base::Result<TableSubject> prepare_tables(TableQuestion a) {
     TRY(s.backend, a.backend->make(request));
     TRY(const std::int64_t total, s.backend->load(s.request.layers));
     s.request.pages = std::min(total, pages);
-    s.packed_layer_bytes = (request.memory_bytes - total * s.page_bytes) / s.request.layers.size();
+    s.packed_share = static_cast<double>(request.memory_bytes - total * s.page_bytes) /
+                     static_cast<double>(spec::stored_bytes(s.spec, s.request.layers));
     return s;
 }
 

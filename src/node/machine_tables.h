@@ -39,8 +39,8 @@ struct TableSubject {
     model::ModelConfig config;
     ProfileRequest request;
     std::int64_t page_bytes = 0;
-    std::int64_t memory_bytes = 0;        // that a worker would use
-    std::int64_t packed_layer_bytes = 0;  // of one layer, as the engine keeps it
+    std::int64_t memory_bytes = 0;  // that a worker would use
+    double packed_share = 1;  // weights as the engine keeps them, as a share of what is stored
     std::unique_ptr<engine::Backend> backend;
 };
 base::Result<TableSubject> prepare_tables(TableQuestion question);

@@ -41,12 +41,12 @@ base::Status check_holdable(const Problem& problem) {
     if (!any(true, false)) {
         return base::Error{
             base::Errc::unavailable,
-            fmt::format(
-                "no machine{} can hold layer 0 of {} with the embedding ({}) and room "
-                "for KV; the largest has {}",
-                of_cluster, problem.model.name,
-                spec::format_bytes(problem.model.layer_bytes + problem.model.embedding_bytes),
-                spec::format_bytes(largest))};
+            fmt::format("no machine{} can hold layer 0 of {} with the embedding ({}) and room "
+                        "for KV; the largest has {}",
+                        of_cluster, problem.model.name,
+                        spec::format_bytes(spec::most_stored_bytes(problem.model, 1, true) +
+                                           problem.model.embedding_bytes),
+                        spec::format_bytes(largest))};
     }
     if (!any(false, true)) {
         return base::Error{
@@ -54,7 +54,8 @@ base::Status check_holdable(const Problem& problem) {
             fmt::format("no machine{} can hold layer {} of {} with the output head ({}) and room "
                         "for KV; the largest has {}",
                         of_cluster, problem.model.n_layers - 1, problem.model.name,
-                        spec::format_bytes(problem.model.layer_bytes + problem.model.head_bytes),
+                        spec::format_bytes(spec::most_stored_bytes(problem.model, 1, false, true) +
+                                           problem.model.head_bytes),
                         spec::format_bytes(largest))};
     }
     const std::int32_t holdable = holdable_layers(problem.capacities, problem.model.n_layers);
@@ -69,7 +70,7 @@ base::Status check_holdable(const Problem& problem) {
                         : fmt::format("all {} machines", problem.cluster.nodes.size()),
                     of_cluster, holdable, problem.model.n_layers, problem.model.name, holdable,
                     problem.model.n_layers - 1,
-                    spec::format_bytes(missing * problem.model.layer_bytes))};
+                    spec::format_bytes(spec::most_stored_bytes(problem.model, missing)))};
 }
 
 }  // namespace helix::plan

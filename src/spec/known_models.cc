@@ -142,9 +142,9 @@ const ModelShape kModels[] = {
      .context_length = 1048576,
      .n_experts = 128,
      .n_experts_used = 1,
-     .n_dense_layers = 24,
      .dense_ffn = 16384,
-     .shared_ffn = 8192},
+     .shared_ffn = 8192,
+     .expert_period = 2},
     {"gpt-oss-120b", 36,  2880, 64, 8,     64, 2880, 201088, 131072, false, true,
      false,          128, 4,    2,  false, 0,  0,    0,      false,  true},
 };

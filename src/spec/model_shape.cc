@@ -131,9 +131,19 @@ std::int64_t dense_matrix_elements(const ModelShape& shape) {
     return attention_elements(shape) + feed_forward_elements(shape, shape.dense_ffn);
 }
 
+bool is_dense(const ModelShape& shape, std::int32_t layer) {
+    return layer < shape.n_dense_layers || (layer + 1) % shape.expert_period != 0;
+}
+
+std::int32_t dense_layers(const ModelShape& shape) {
+    std::int32_t count = 0;
+    for (std::int32_t l = 0; l < shape.n_layers; ++l) count += is_dense(shape, l) ? 1 : 0;
+    return count;
+}
+
 std::int64_t parameters(const ModelShape& shape, std::int64_t layer_matrices) {
     const std::int64_t embedding = std::int64_t{shape.vocab} * shape.hidden;
-    const std::int64_t dense = shape.n_dense_layers;
+    const std::int64_t dense = dense_layers(shape);
     const std::int64_t biases = shape.expert_bias ? shape.n_experts : 0;
     return (shape.n_layers - dense) * (layer_matrices + biases) +
            dense * dense_matrix_elements(shape) + shape.n_layers * layer_vector_elements(shape) +
@@ -271,9 +281,9 @@ base::Status read_interleaved_experts(const JsonPlace& root, ModelShape& shape) 
     TRY(const std::int32_t step, count_or(root, "interleave_moe_layer_step", 1));
     if (step > shape.n_layers)
         return root.child("interleave_moe_layer_step").error("at most num_hidden_layers");
-    shape.n_dense_layers = shape.n_layers - shape.n_layers / step;
+    shape.expert_period = step;
     TRY(shape.shared_ffn, count(root, "intermediate_size"));
-    if (shape.n_dense_layers == 0) return base::Ok{};
+    if (step == 1) return base::Ok{};
     TRY(shape.dense_ffn, count(root, "intermediate_size_mlp"));
     return base::Ok{};
 }
@@ -442,15 +452,18 @@ ModelSpec model_spec(const ModelShape& shape, WeightFormat format) {
                      static_cast<double>(vectors) * vector_bytes(format));
     };
     const std::int64_t vectors = layer_vector_elements(shape);
-    spec.layer_bytes =
+    const std::int64_t dense_bytes = bytes(dense_matrix_elements(shape), vectors);
+    const std::int64_t other_bytes =
         bytes(layer_matrix_elements(shape), vectors + (shape.expert_bias ? shape.n_experts : 0));
-    spec.flops_per_token_layer = 2 * static_cast<double>(active_layer_matrix_elements(shape));
-    if (shape.n_dense_layers > 0) {
-        const std::int64_t dense = dense_matrix_elements(shape);
-        spec.layer_bytes = std::max(spec.layer_bytes, bytes(dense, vectors));
-        spec.flops_per_token_layer =
-            std::max(spec.flops_per_token_layer, 2 * static_cast<double>(dense));
-    }
+    std::vector<std::int64_t> bytes_of_layer;
+    for (std::int32_t l = 0; l < shape.n_layers; ++l)
+        bytes_of_layer.push_back(is_dense(shape, l) ? dense_bytes : other_bytes);
+    set_layer_sizes(spec, std::move(bytes_of_layer));
+    const double dense_share = static_cast<double>(dense_layers(shape)) / shape.n_layers;
+    const double other_share = 1 - dense_share;
+    spec.flops_per_token_layer =
+        2 * (dense_share * static_cast<double>(dense_matrix_elements(shape)) +
+             other_share * static_cast<double>(active_layer_matrix_elements(shape)));
     const double embedding = static_cast<double>(shape.vocab) * shape.hidden;
     // A tied embedding is stored once, as the head; whoever runs the head holds it.
     const double per_element = shape.tied_embeddings ? head_bytes(format) : matrix_bytes(format);
@@ -462,7 +475,7 @@ ModelSpec model_spec(const ModelShape& shape, WeightFormat format) {
     spec.kv_bytes_per_token_layer = largest_kv_bytes(shape);
     const double expert =
         static_cast<double>(feed_forward_elements(shape, shape.ffn)) * matrix_bytes(format);
-    spec.layer_expert_bytes = whole(shape.n_experts * expert);
+    spec.layer_expert_bytes = whole(other_share * shape.n_experts * expert);
     spec.n_experts = shape.n_experts;
     spec.n_experts_used = shape.n_experts_used;
     spec.context_length = shape.context_length;

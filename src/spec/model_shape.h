@@ -36,7 +36,7 @@ struct ModelShape {
     std::int32_t layer_norms = 2;  // of the hidden size
     bool whole_qk_norm = false;    // q and k are normed as a whole, or each head by itself
     // The first layers have a feed-forward of width dense_ffn in the place of experts.
-    std::int32_t n_dense_layers = 0;  // or, in Llama 4, every second one
+    std::int32_t n_dense_layers = 0;
     std::int32_t dense_ffn = 0;
     std::int32_t shared_ffn = 0;  // width of an expert that every token uses; 0: there is none
     bool expert_bias = false;     // a number for each expert
@@ -51,6 +51,8 @@ struct ModelShape {
     bool dense_beside_experts = false;  // each layer has a feed-forward of width dense_ffn, too
     bool without_gate = false;          // feed-forwards of two matrices
     bool norm_bias = false;             // which layer_norms count, too
+    // Of the other layers only those have experts whose number, from 1, is a multiple of this.
+    std::int32_t expert_period = 1;
 
     bool operator==(const ModelShape&) const = default;
 };
@@ -66,7 +68,7 @@ std::int64_t layer_matrix_elements(const ModelShape& shape);         // as store
 std::int64_t active_layer_matrix_elements(const ModelShape& shape);  // that one token uses
 std::int64_t parameter_count(const ModelShape& shape);
 std::int64_t active_parameter_count(const ModelShape& shape);
-// Where layers differ, its sizes are those of the largest.
+// Layers with experts and without differ in size; where heads do, all count as the largest.
 ModelSpec model_spec(const ModelShape& shape, WeightFormat format);
 
 // What our engines hold and send: K and V in 16-bit floats, activations in 32 bits.

@@ -2,6 +2,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "spec/layer_range.h"
 
 namespace helix::spec {
 
@@ -10,23 +13,42 @@ namespace helix::spec {
 struct ModelSpec {
     std::string name;
     std::int32_t n_layers = 0;
-    std::int64_t layer_bytes = 0;                 // weights of one layer, as stored
+    std::int64_t layer_bytes = 0;                 // weights of the largest layer, as stored
     std::int64_t embedding_bytes = 0;             // held by whoever runs layer 0
     std::int64_t head_bytes = 0;                  // output norm and head: whoever runs layer L-1
     std::int64_t activation_bytes_per_token = 0;  // what crosses a link between two stages
     std::int64_t token_bytes = 4;                 // what crosses a link to or from the coordinator
     std::int64_t kv_bytes_per_token_layer = 0;
-    double flops_per_token_layer = 0;  // of what a token uses; a multiply-add counts as two
+    // Of what a token uses, in the mean of all layers; a multiply-add counts as two.
+    double flops_per_token_layer = 0;
     std::int32_t context_length = 0;
-    // Mixture of experts: the part of layer_bytes that is experts, of which a token uses
-    // n_experts_used of n_experts. All three are 0 in a dense model.
+    // Mixture of experts: what of a layer is experts, in the mean of all layers, of which a token
+    // uses n_experts_used of n_experts. All three are 0 in a dense model.
     std::int64_t layer_expert_bytes = 0;
     std::int32_t n_experts = 0;
     std::int32_t n_experts_used = 0;
+    // Weights of each layer, as stored, where layers differ; empty: each has layer_bytes. Set by
+    // set_layer_sizes().
+    std::vector<std::int64_t> bytes_of_layer = {};
 };
 
-// The bytes of a layer that a batch of this many tokens reads: all of a dense layer; of the experts
-// those that some token is expected to use if all are equally likely.
+// One number for each layer: fills layer_bytes and bytes_of_layer.
+void set_layer_sizes(ModelSpec& model, std::vector<std::int64_t> bytes_of_layer);
+
+// What these layers' weights take, with embedding and head where they are the first and the last.
+std::int64_t stored_bytes(const ModelSpec& model, LayerRange layers);
+
+// What so many layers in a row take at most, without embedding and head: where they must begin with
+// the first or end with the last, of these alone.
+std::int64_t most_stored_bytes(const ModelSpec& model, std::int32_t layers, bool first = false,
+                               bool last = false);
+
+// A layer to measure in the place of all: between the first and the last where there are such, of a
+// size near the mean of all, of several the largest and of these the first.
+std::int32_t typical_layer(const ModelSpec& model);
+
+// The bytes of a layer that a batch of this many tokens reads, in the mean of all layers: all of a
+// dense layer; of the experts those that some token is expected to use if all are equally likely.
 double layer_bytes_read(const ModelSpec& model, double tokens);
 
 }  // namespace helix::spec

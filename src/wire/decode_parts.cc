@@ -52,7 +52,19 @@ Result<std::vector<float>> get_embedding(const Values& from, const SessionLimits
     return std::vector<float>(from.begin(), from.end());
 }
 
-Result<spec::ModelSpec> get(const pb::ModelSpec& from) {
+namespace {
+
+base::Status check_layer_sizes(const pb::ModelSpec& from) {
+    if (from.bytes_of_layer_size() > 0) {
+        TRY_VOID(in_range("sizes of layers", from.bytes_of_layer_size(), from.n_layers(),
+                          from.n_layers()));
+    }
+    for (const std::int64_t bytes : from.bytes_of_layer())
+        TRY_VOID(in_range("size of a layer", bytes, 0, from.layer_bytes()));
+    return base::Ok{};
+}
+
+base::Status check_model(const pb::ModelSpec& from) {
     constexpr std::int64_t kMost = std::int64_t{1} << 50;
     TRY_VOID(text("model name", from.name()));
     TRY_VOID(in_range("n_layers", from.n_layers(), 1, kMaxLayers));
@@ -67,6 +79,13 @@ Result<spec::ModelSpec> get(const pb::ModelSpec& from) {
     TRY_VOID(in_range("layer_expert_bytes", from.layer_expert_bytes(), 0, from.layer_bytes()));
     TRY_VOID(in_range("n_experts", from.n_experts(), 0, kMost));
     TRY_VOID(in_range("n_experts_used", from.n_experts_used(), 0, from.n_experts()));
+    return check_layer_sizes(from);
+}
+
+}  // namespace
+
+Result<spec::ModelSpec> get(const pb::ModelSpec& from) {
+    TRY_VOID(check_model(from));
     spec::ModelSpec model;
     model.name = from.name();
     model.n_layers = from.n_layers();
@@ -81,6 +100,7 @@ Result<spec::ModelSpec> get(const pb::ModelSpec& from) {
     model.layer_expert_bytes = from.layer_expert_bytes();
     model.n_experts = from.n_experts();
     model.n_experts_used = from.n_experts_used();
+    model.bytes_of_layer.assign(from.bytes_of_layer().begin(), from.bytes_of_layer().end());
     return model;
 }
 

@@ -95,6 +95,7 @@ void put(const spec::ModelSpec& model, pb::ModelSpec& out) {
     out.set_layer_expert_bytes(model.layer_expert_bytes);
     out.set_n_experts(model.n_experts);
     out.set_n_experts_used(model.n_experts_used);
+    for (const std::int64_t bytes : model.bytes_of_layer) out.add_bytes_of_layer(bytes);
 }
 
 void put(const core::RememberedPlacement& placement, pb::RememberedPlacement& out) {

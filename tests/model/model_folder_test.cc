@@ -178,7 +178,11 @@ TEST_F(Folder, HoldsTheTensorsOfTheGgufFile) {
             EXPECT_EQ(by_shape.head_bytes, spec.head_bytes) << name;
             EXPECT_EQ(by_shape.kv_bytes_per_token_layer, spec.kv_bytes_per_token_layer) << name;
             EXPECT_EQ(by_shape.layer_expert_bytes, spec.layer_expert_bytes) << name;
-            EXPECT_EQ(by_shape.flops_per_token_layer, spec.flops_per_token_layer) << name;
+            if (planned->n_full_layers == 0) {
+                EXPECT_EQ(by_shape.flops_per_token_layer, spec.flops_per_token_layer) << name;
+            } else {  // heads that differ all count as the largest
+                EXPECT_GT(by_shape.flops_per_token_layer, spec.flops_per_token_layer) << name;
+            }
             if (spec.n_experts == 0) continue;  // Phi's factors of rope are not counted
             EXPECT_EQ(parameter_count(*planned), collect_info(*file).parameters) << name;
         }
@@ -250,7 +254,7 @@ TEST_F(Folder, OfGemma4HasItsExpertsAndItsTextModelAlone) {
     EXPECT_EQ(by_shape.layer_bytes, spec.layer_bytes);
     EXPECT_EQ(by_shape.kv_bytes_per_token_layer, spec.kv_bytes_per_token_layer);
     EXPECT_EQ(by_shape.layer_expert_bytes, spec.layer_expert_bytes);
-    EXPECT_EQ(by_shape.flops_per_token_layer, spec.flops_per_token_layer);
+    EXPECT_GT(by_shape.flops_per_token_layer, spec.flops_per_token_layer);
     // The divisors of rope are no parameters.
     EXPECT_EQ(parameter_count(*planned), collect_info(*file).parameters - 64);
 }
@@ -537,7 +541,7 @@ TEST_F(Folder, WrongTokenizersAreNamed) {
         const char* error;
     } edits[] = {
         {[](Json& t) { t.erase("model"); }, "tokenizer.json: "},
-        {[](Json& t) { t["model"]["type"] = "Unigram"; }, "type \"Unigram\", expected \"BPE\""},
+        {[](Json& t) { t["model"]["type"] = "WordPiece"; }, "type \"WordPiece\", expected \"BPE\""},
         {[](Json& t) { t["model"]["vocab"]["new"] = "x"; }, "expected a token id"},
         {[](Json& t) { t["model"]["vocab"]["new"] = -1; }, "token id -1, expected 0 to"},
         {[](Json& t) { t["model"]["vocab"]["new"] = 1; }, "token id 1 is both"},

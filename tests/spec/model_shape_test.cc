@@ -156,14 +156,34 @@ TEST(ModelShape, ModelsWithDenseLayersAndSharedExpertsHaveTheirParameters) {
         EXPECT_NEAR(static_cast<double>(active_parameter_count(shape)) / 1e9, model.active, 0.06)
             << model.name;
     }
-    // A dense layer of GLM's is smaller than one with experts, whose size all are planned with.
+}
+
+TEST(ModelShape, LayersWithoutExpertsHaveTheirOwnSize) {
     ModelShape glm = *find_model_shape("glm-4.5-air");
-    const std::int64_t with_experts = model_spec(glm, WeightFormat::q4_k).layer_bytes;
+    const ModelSpec spec = model_spec(glm, WeightFormat::q4_k);
+    ASSERT_EQ(spec.bytes_of_layer.size(), 46U);
+    EXPECT_LT(spec.bytes_of_layer[0], spec.layer_bytes);
+    EXPECT_EQ(spec.bytes_of_layer[1], spec.layer_bytes);
     glm.n_dense_layers = 0;
-    EXPECT_EQ(model_spec(glm, WeightFormat::q4_k).layer_bytes, with_experts);
+    EXPECT_EQ(model_spec(glm, WeightFormat::q4_k).layer_bytes, spec.layer_bytes);
+    EXPECT_TRUE(model_spec(glm, WeightFormat::q4_k).bytes_of_layer.empty());
     glm.n_dense_layers = 1;
     glm.dense_ffn = 1 << 20;
-    EXPECT_GT(model_spec(glm, WeightFormat::q4_k).layer_bytes, with_experts);
+    EXPECT_GT(model_spec(glm, WeightFormat::q4_k).layer_bytes, spec.layer_bytes);
+
+    // Every second layer of Maverick: what is stored is what its parameters take.
+    const ModelShape maverick = *find_model_shape("llama-4-maverick");
+    const ModelSpec half = model_spec(maverick, WeightFormat::f16);
+    EXPECT_EQ(stored_bytes(half, {0, 48}), 2 * parameter_count(maverick));
+    EXPECT_EQ(half.bytes_of_layer[1], half.layer_bytes);
+    EXPECT_LT(most_stored_bytes(half, 2), 1.05 * static_cast<double>(half.layer_bytes));
+    // A token's work is that of the parameters that it uses, without embedding and head.
+    EXPECT_NEAR(half.flops_per_token_layer * 48 / 2,
+                static_cast<double>(active_parameter_count(maverick)) - 2.0 * 202048 * 5120, 1e6);
+    EXPECT_NEAR(
+        layer_bytes_read(half, 1e9) * 48,
+        static_cast<double>(stored_bytes(half, {0, 48}) - half.embedding_bytes - half.head_bytes),
+        48);
 }
 
 TEST(ModelConfigFile, ReadsExperts) {

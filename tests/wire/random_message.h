@@ -348,6 +348,9 @@ class RandomMessages {
         m.layer_expert_bytes = number(static_cast<std::uint64_t>(m.layer_bytes) + 1);
         m.n_experts = small(300);
         m.n_experts_used = small(static_cast<std::uint64_t>(m.n_experts) + 1);
+        const std::int32_t sizes = random_.chance(0.5) ? m.n_layers : 0;
+        for (std::int32_t l = 0; l < sizes; ++l)
+            m.bytes_of_layer.push_back(number(static_cast<std::uint64_t>(m.layer_bytes) + 1));
         return m;
     }
     Welcome welcome() {

@@ -106,7 +106,7 @@ Result<SelfProfile> profile_made_up_layer(const BackendRequest& request,
     TRY(const model::ModelConfig config, model::read_model_config(*weights));
     const spec::ModelSpec& shape = request.model;
     const std::int32_t block_size = request.block_size;
-    const std::int32_t layer = shape.n_layers > 2 ? 1 : 0;
+    const std::int32_t layer = spec::typical_layer(shape);
     const std::int64_t page_bytes = shape.kv_bytes_per_token_layer * block_size;
     // As a device holds them weights may be larger than stored ones.
     const std::int64_t memory_bytes =

@@ -150,9 +150,7 @@ Result<std::int64_t> ModelledBackend::load(spec::LayerRange layers) {
         return base::invalid(fmt::format("layers [{}, {}) of a model with {}", layers.begin,
                                          layers.end, model.n_layers));
     }
-    std::int64_t weights = model.layer_bytes * layers.size();
-    if (layers.begin == 0) weights += model.embedding_bytes;
-    if (layers.end == model.n_layers) weights += model.head_bytes;
+    const std::int64_t weights = spec::stored_bytes(model, layers);
     const std::int64_t page_bytes = model.kv_bytes_per_token_layer * options_.block_size;
     const std::int64_t needed = weights + page_bytes * layers.size();
     if (options_.memory_bytes < needed) {

@@ -43,8 +43,7 @@ base::Status write_machines(ExperimentSession& /*session*/, ExperimentPage& page
     for (const char* type : kTypes) table.head.emplace_back(type);
     for (const char* name : kModels) {
         TRY(const spec::ModelSpec model, spec::find_model(name, spec::WeightFormat::f16));
-        const auto bytes = static_cast<double>(model.layer_bytes * model.n_layers +
-                                               model.embedding_bytes + model.head_bytes);
+        const auto bytes = static_cast<double>(spec::stored_bytes(model, {0, model.n_layers}));
         std::vector<std::string> row = {name, std::to_string(model.n_layers),
                                         fmt::format("{:.0f} GB", bytes / 1e9)};
         for (const char* type : kTypes) {

@@ -49,13 +49,8 @@ std::string layers_text(LayerRange range) {
 }  // namespace
 
 std::int64_t bytes_to_load(const spec::ModelSpec& model, LayerRange before, LayerRange after) {
-    if (after.empty()) return 0;
-    const std::int32_t kept = std::max(0, spec::intersect(before, after).size());
-    std::int64_t bytes = (after.size() - kept) * model.layer_bytes;
-    if (after.contains(0) && !before.contains(0)) bytes += model.embedding_bytes;
-    const std::int32_t last = model.n_layers - 1;
-    if (after.contains(last) && !before.contains(last)) bytes += model.head_bytes;
-    return bytes;
+    return spec::stored_bytes(model, after) -
+           spec::stored_bytes(model, spec::intersect(before, after));
 }
 
 PlacementDiff placement_diff(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,

@@ -17,9 +17,10 @@ using spec::NodeSpec;
 double kv_bytes_left(const NodeSpec& node, const ModelSpec& model, std::int32_t layers, bool first,
                      bool last, const MemoryRule& rule) {
     const double memory = static_cast<double>(node.memory_bytes);
-    const double weights = static_cast<double>(layers) * static_cast<double>(model.layer_bytes) +
-                           (first ? static_cast<double>(model.embedding_bytes) : 0.0) +
-                           (last ? static_cast<double>(model.head_bytes) : 0.0);
+    const double weights =
+        static_cast<double>(spec::most_stored_bytes(model, layers, first, last)) +
+        (first ? static_cast<double>(model.embedding_bytes) : 0.0) +
+        (last ? static_cast<double>(model.head_bytes) : 0.0);
     const double left = memory - weights;
     if (rule.half_of_memory) return 2 * weights <= memory ? left : -1;
     double reserve = rule.kv_reserve * memory;
@@ -64,7 +65,10 @@ CapacityTable capacity_from_costs(const spec::ClusterSpec& cluster, const ModelS
         NodeCapacity capacity;
         for (const bool first : {false, true}) {
             for (const bool last : {false, true}) {
-                capacity.max_layers[first][last] = most_layers(node, model, first, last, rule);
+                // The ends may be the smallest layers; nobody holds more of them than of others.
+                const std::int32_t most = most_layers(node, model, first, last, rule);
+                const bool inner = !first && !last;
+                capacity.max_layers[first][last] = inner ? most : std::min(most, capacity.most());
             }
         }
         capacity.tokens_per_s.push_back(0);

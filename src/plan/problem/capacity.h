@@ -17,6 +17,7 @@ namespace helix::plan {
 // layers fit. All placement methods know nodes only through this.
 struct NodeCapacity {
     // Most layers it may hold, by [holds layer 0][holds layer L-1]: embedding and head take memory.
+    // [0][0] is the most of the four.
     std::array<std::array<std::int32_t, 2>, 2> max_layers{};
     std::vector<double> tokens_per_s;  // [j], 0 <= j <= max_layers[0][0]; [0] = 0
     std::vector<double> kv_tokens;     // [j]: tokens of context whose KV fits beside j layers

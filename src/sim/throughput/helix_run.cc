@@ -89,11 +89,8 @@ base::Status check_setup(const HelixSetup& setup) {
 double loading_s(const HelixSetup& setup, std::size_t node) {
     if (node >= setup.disk_bytes_per_s.size() || setup.disk_bytes_per_s[node] <= 0) return 0;
     const spec::LayerRange layers = setup.placement.layers[node];
-    double bytes = static_cast<double>(setup.model.layer_bytes) * layers.size();
-    if (layers.empty()) return 0;
-    if (layers.begin == 0) bytes += static_cast<double>(setup.model.embedding_bytes);
-    if (layers.end == setup.model.n_layers) bytes += static_cast<double>(setup.model.head_bytes);
-    return bytes / setup.disk_bytes_per_s[node];
+    return static_cast<double>(spec::stored_bytes(setup.model, layers)) /
+           setup.disk_bytes_per_s[node];
 }
 
 double helix_start_s(const HelixSetup& setup) {

@@ -108,9 +108,7 @@ class Painter {
     std::string memory(std::size_t i) const {
         const LayerRange range = report_.placement.layers[i];
         const std::int64_t all = cluster_.nodes[i].memory_bytes;
-        std::int64_t used = range.size() * model_.layer_bytes;
-        if (range.begin == 0 && !range.empty()) used += model_.embedding_bytes;
-        if (range.end == model_.n_layers) used += model_.head_bytes;
+        const std::int64_t used = spec::stored_bytes(model_, range);
         return fmt::format("{}/{}", range.empty() ? "0" : spec::format_bytes(used),
                            spec::format_bytes(all));
     }
