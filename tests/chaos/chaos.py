@@ -44,9 +44,11 @@ class Chaos:
         self.pieces = 0
         self.counts = collections.Counter()
         self.fault_times = []
-        self.takeover_times = []  # of those when the coordinator was killed
+        self.coordinator_deaths = []
+        self.leader_deaths = []   # of these, of who led
         self.gateway_deaths = {}  # the last of each
-        self.takeover_gaps = []   # the longest of each request that the coordinator's death fell into
+        self.takeover_pauses = []  # in which the leader's death fell, of each request
+        self.longer_pauses = []    # in which another coordinator's death fell, too
         self.gaps = []        # the longest of each request that another fault fell into
         self.calm_gaps = []   # of the others
         self.wrong = []
@@ -115,8 +117,8 @@ class Chaos:
     def judge(self, which, stream, began):
         self.counts["requests"] += 1
         hit = any(began <= at for at in self.fault_times[-50:])
-        taken_over = any(began <= at for at in self.takeover_times[-50:])
-        (self.takeover_gaps if taken_over else self.gaps if hit else self.calm_gaps).append(stream.longest_gap())
+        (self.gaps if hit else self.calm_gaps).append(stream.longest_gap())
+        self.judge_pauses(stream)
         if stream.error:
             self.counts["failed"] += 1
             self.wrong.append(f"request {which} failed: {stream.error}")
@@ -125,6 +127,12 @@ class Chaos:
             self.wrong.append(f"request {which}: expected {self.expected[which]}\n  but it said {stream.answer()}")
         if len(self.wrong) > 5:
             self.over = True
+
+    def judge_pauses(self, stream):
+        """How long it stood still when the coordinator died that led."""
+        for pause in dict.fromkeys(filter(None, map(stream.pause_at, self.leader_deaths[-50:]))):
+            deaths = sum(pause[0] <= at < pause[1] for at in self.coordinator_deaths[-50:])
+            (self.takeover_pauses if deaths == 1 else self.longer_pauses).append(pause[1] - pause[0])
 
     async def stay_calm(self):
         began = time.monotonic()
@@ -181,7 +189,9 @@ class Chaos:
         if name in self.cluster.gateways and not stop:
             self.gateway_deaths[name] = time.monotonic()
         if name in self.cluster.coordinators and not stop:
-            self.takeover_times.append(time.monotonic())
+            self.coordinator_deaths.append(time.monotonic())
+            if self.cluster.leads(name):
+                self.leader_deaths.append(self.coordinator_deaths[-1])
         self.cluster.signal(name, signal.SIGSTOP if stop else signal.SIGKILL)
         self.fault_times.append(time.monotonic())
         self.counts["faults"] += 1
@@ -246,8 +256,8 @@ def percentile(values, share):
 
 
 def gaps_text(name, gaps):
-    return (f"  {name:<28} p50 {percentile(gaps, 0.5) * 1e3:6.0f} ms   p99 {percentile(gaps, 0.99) * 1e3:6.0f} ms   "
-            f"max {max(gaps, default=0) * 1e3:6.0f} ms   ({len(gaps)} requests)")
+    return (f"  {name:<44} p50 {percentile(gaps, 0.5) * 1e3:6.0f} ms   p99 {percentile(gaps, 0.99) * 1e3:6.0f} ms   "
+            f"max {max(gaps, default=0) * 1e3:6.0f} ms   ({len(gaps)})")
 
 
 def bound_text(log, args, gaps):
@@ -371,9 +381,11 @@ def report(chaos, args, folder):
     cluster = chaos.cluster
     told = "".join(cluster.log(name) for name in cluster.coordinators)
     print(chaos.line())
+    if chaos.leader_deaths:
+        print(f"pauses at the death of the coordinator that led ({len(chaos.leader_deaths)} of {len(chaos.coordinator_deaths)} deaths)")
+        print(gaps_text("of each request", chaos.takeover_pauses))
+        print(gaps_text("in which another coordinator died, too", chaos.longer_pauses))
     print("longest gap between two pieces of text of a request")
-    if chaos.takeover_gaps:
-        print(gaps_text("with the coordinator's death", chaos.takeover_gaps))
     print(gaps_text("with a fault in its time", chaos.gaps))
     print(gaps_text("without", chaos.calm_gaps))
     if args.calm_minutes:
@@ -381,8 +393,8 @@ def report(chaos, args, folder):
         print("while nothing happened: " + ", ".join(f"{what} {count}" for what, count in alarms.items()))
         chaos.wrong.extend(f"{what}: {count}, though nothing happened" for what, count in alarms.items() if count > 0)
     print(bound_text(told, args, chaos.gaps))
-    if chaos.takeover_gaps:
-        print(takeover_bound_text(told, args, chaos.takeover_gaps))
+    if chaos.takeover_pauses:
+        print(takeover_bound_text(told, args, chaos.takeover_pauses))
     placements = sorted(set(re.findall(r"in force: (.*)", told)))
     print(f"{len(placements)} different placements, such as: {'; or '.join(placements[:2])}")
     if chaos.vulkan.names:

@@ -66,6 +66,7 @@ class Cluster:
         self.etcd = free_port() if coordinators > 1 else None
         self.gateways = {f"g{i}": free_port() for i in range(gateways)}  # their ports
         self.processes = {}
+        self.log_begins = {}  # where in its log each process began that runs now
 
     def start(self):
         if self.etcd:
@@ -114,8 +115,15 @@ class Cluster:
                         "--role", self.roles.get(name, "both"),
                         "--device", self.devices.get(name, "cpu"), "--cache", str(self.cache(name))])
 
+    def leads(self, name):
+        """Whether this coordinator has led since it was started last."""
+        said = (self.folder / f"{name}.log").read_bytes()[self.log_begins[name]:]
+        return not self.etcd or b"this coordinator leads" in said
+
     def run(self, name, arguments):
         environment = dict(os.environ, LP_NUM_THREADS="1")  # a device of software has one thread, too
+        log = self.folder / f"{name}.log"
+        self.log_begins[name] = log.stat().st_size if log.exists() else 0
         with open(self.folder / f"{name}.log", "a", encoding="utf-8") as log:
             self.processes[name] = subprocess.Popen([self.helix] + arguments, stdin=subprocess.DEVNULL, stdout=log,
                                                     stderr=log, env=environment, preexec_fn=die_with_parent)

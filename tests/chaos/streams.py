@@ -125,5 +125,9 @@ class Stream:
     def answer(self):
         return {index: (self.texts[index], self.finished.get(index)) for index in sorted(self.texts)}
 
+    def pause_at(self, when):
+        """From which piece to which it waited then; none before the first and after the last."""
+        return next(((a, b) for a, b in zip(self.times, self.times[1:]) if a <= when < b), None)
+
     def longest_gap(self):
         return max((b - a for a, b in zip(self.times, self.times[1:])), default=0.0)

@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
 
 #include "base/random.h"
 #include "plan/losses/stall_bound.h"
-#include "sim/faults/client_watch.h"
+#include "sim/client_gaps.h"
 #include "sim/faults/faulty_cluster.h"
 #include "sim/flat_cost.h"
 
@@ -19,31 +18,6 @@ namespace {
 constexpr std::int32_t kLayers = 8;
 constexpr double kLoadSeconds = 0.5;
 constexpr double kTickSeconds = 0.1;
-
-// The longest time between two tokens of each request.
-class Gaps final : public ClientWatch {
-  public:
-    void submitted(core::TimePoint, const core::Request&) override {}
-    void cancelled(core::TimePoint, core::RequestId) override {}
-    void accepted(core::TimePoint, core::RequestId) override {}
-    void rejected(core::TimePoint, const core::RejectRequest&) override { ++failed; }
-    void scored(core::TimePoint, const core::ScoreTokens&) override {}
-    void choice_finished(core::TimePoint, const core::FinishChoice&) override {}
-    void cut_off(core::TimePoint, core::RequestId) override { ++failed; }
-    void finished(core::TimePoint, const core::FinishRequest& what) override {
-        failed += what.reason == core::FinishReason::error ? 1 : 0;
-    }
-    void token(core::TimePoint now, const core::StreamToken& token) override {
-        const auto [last, first] = last_.emplace(token.id, now);
-        if (!first) longest = std::max(longest, (now - last->second).seconds());
-        last->second = now;
-    }
-    double longest = 0;
-    int failed = 0;
-
-  private:
-    std::map<core::RequestId, core::TimePoint> last_;
-};
 
 struct Measured {
     double longest_s = 0;
@@ -107,7 +81,7 @@ Measured lose_one(std::uint64_t seed, const std::vector<spec::LayerRange>& layer
             return planned;
         },
         cost);
-    Gaps gaps;
+    ClientGaps gaps;
     world.set_watch(&gaps);
     for (const spec::NodeSpec& node : cluster.nodes) world.add_worker(node, 20000);
     world.run_for(3);
@@ -138,7 +112,7 @@ Measured lose_one(std::uint64_t seed, const std::vector<spec::LayerRange>& layer
     const std::vector<plan::Stall> stalls =
         plan::stalls_after_losses({cluster, model, capacities}, {layers}, {}, rule);
     Measured measured;
-    measured.longest_s = gaps.longest;
+    measured.longest_s = gaps.longest_s;
     for (const plan::Stall& stall : stalls) {
         measured.bound_s = std::max(measured.bound_s, stall.bound_s());
         EXPECT_EQ(stall.whole, !spare);

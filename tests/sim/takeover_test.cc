@@ -14,6 +14,9 @@
 #include <vector>
 
 #include "base/effort.h"
+#include "base/random.h"
+#include "plan/losses/takeover_bound.h"
+#include "sim/client_gaps.h"
 #include "sim/faults/faulty_cluster.h"
 #include "sim/faults/toy_model.h"
 #include "sim/flat_cost.h"
@@ -104,6 +107,7 @@ struct Result {
     std::string broken;
     FaultCounts counts;
     std::int64_t letters = 0;  // until all were handed over, and a little after
+    double longest_s = 0;      // between two tokens of a request, as its client saw them
 };
 
 Fault fault_of(FaultKind kind, std::int32_t a, double amount, double seconds) {
@@ -130,6 +134,8 @@ Result take_over(const FaultyClusterConfig& given, const Case& which,
     how.on_broken = [&](const std::string& what) { result.broken = what; };
     const FlatCost cost(0.001, 0.1, 0.1);
     FaultyCluster world(how, plan, cost);
+    ClientGaps gaps;
+    world.set_watch(&gaps);
     spec::NodeSpec node;
     for (int i = 0; i < kWorkers; ++i) {
         node.name = "w" + std::to_string(i);
@@ -174,6 +180,7 @@ Result take_over(const FaultyClusterConfig& given, const Case& which,
         }
     }
     result.counts = world.counts();
+    result.longest_s = gaps.longest_s;
     return result;
 }
 
@@ -210,6 +217,35 @@ TEST(Takeover, ACoordinatorThatDiesWhileItTakesOverIsFollowedByAnother) {
         EXPECT_EQ(result.broken, "") << at_us;
         EXPECT_EQ(result.counts.recomputed_tokens, 0) << at_us;
     }
+}
+
+// The planner's bound (plan/losses/takeover_bound.h), whatever takes longest: that all know of the
+// death, or that the next coordinator is there.
+TEST(Takeover, AnswersStandStillNoLongerThanIsSaid) {
+    double longest_s = 0;
+    double closest = 0;
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+        base::Random random(seed);
+        FaultyClusterConfig how = config();
+        how.fault_seed = seed;
+        how.gateways = static_cast<std::int32_t>(random.between(1, 3));
+        plan::TakeoverRule rule;
+        rule.detection_s = 2.5 * random.uniform();
+        rule.restart_s = 0.1 + 2.5 * random.uniform();
+        rule.start_s = 0;    // it listens as soon as it is there
+        rule.pause_s = 0.5;  // of simulated workers and gateways that look for a coordinator
+        rule.settle_s = how.coordinator.settle.seconds() + 0.1;  // a tick of the cluster
+        const Fault death = fault_of(FaultKind::kill_coordinator, spec::kCoordinator,
+                                     rule.detection_s, rule.restart_s);
+        const Result result = take_over(how, {}, {}, death);
+        EXPECT_EQ(result.broken, "") << "seed " << seed;
+        EXPECT_EQ(result.counts.adopted, kRequests) << "seed " << seed;
+        EXPECT_LE(result.longest_s, takeover_bound_s(rule)) << "seed " << seed;
+        longest_s = std::max(longest_s, result.longest_s);
+        closest = std::max(closest, result.longest_s / takeover_bound_s(rule));
+    }
+    std::printf("longest pause %.2f s, at most %.0f %% of its bound\n", longest_s, closest * 100);
+    EXPECT_GT(closest, 0.6) << "the bound says little";
 }
 
 // ---- gateways
