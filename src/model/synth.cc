@@ -84,6 +84,9 @@ std::uint32_t file_type(TensorType quant) {
             return 38;
         case TensorType::nvfp4:
             return 39;
+        case TensorType::fp8:
+        case TensorType::int4:
+            return static_cast<std::uint32_t>(quant);
         case TensorType::bf16:
             return 32;
     }

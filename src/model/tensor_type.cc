@@ -2,6 +2,8 @@
 
 #include "base/check.h"
 #include "model/quant/format.h"
+#include "model/quant/fp8.h"
+#include "model/quant/int4.h"
 #include "model/quant/iq1.h"
 #include "model/quant/iq2.h"
 #include "model/quant/iq3.h"
@@ -31,7 +33,7 @@ constexpr const quant::Format* kFormats[] = {
     &quant::kQ4K,   &quant::kQ5K,    &quant::kQ6K,  &quant::kIq4Nl,  &quant::kIq4Xs,
     &quant::kMxfp4, &quant::kIq3Xxs, &quant::kIq3S, &quant::kIq2Xxs, &quant::kIq2Xs,
     &quant::kIq2S,  &quant::kIq1S,   &quant::kIq1M, &quant::kTq1_0,  &quant::kTq2_0,
-    &quant::kNvfp4,
+    &quant::kNvfp4, &quant::kFp8,    &quant::kInt4,
 };
 
 const quant::Format* find_format(TensorType type) {

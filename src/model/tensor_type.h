@@ -8,7 +8,7 @@
 
 namespace helix::model {
 
-// How a tensor's elements are stored; values are GGUF's numbers.
+// How a tensor's elements are stored; values are GGUF's numbers, and from 65536 on our own.
 enum class TensorType : std::uint32_t {
     f32 = 0,
     f16 = 1,
@@ -36,6 +36,8 @@ enum class TensorType : std::uint32_t {
     tq2_0 = 35,
     mxfp4 = 39,
     nvfp4 = 40,
+    fp8 = 65536,
+    int4 = 65537,
 };
 
 struct TensorTypeInfo {

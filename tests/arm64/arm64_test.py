@@ -33,7 +33,7 @@ TESTED = "base|core|engine|model|spec|text|wire"
 SEED = 18
 # Every format of weights with one type of KV or another. Whole blocks of 256 columns need more than the tiny shape.
 SERVED = [("small", quant, ("f16", "bf16", "f32", "q8")[i % 4]) for i, quant in enumerate(
-    ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "mxfp4", "q2_k", "iq4_xs", "iq3_xxs", "iq3_s", "iq2_xxs", "iq2_xs", "iq2_s", "iq1_s", "iq1_m", "tq1_0", "tq2_0", "nvfp4"))]
+    ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "mxfp4", "q2_k", "iq4_xs", "iq3_xxs", "iq3_s", "iq2_xxs", "iq2_xs", "iq2_s", "iq1_s", "iq1_m", "tq1_0", "tq2_0", "nvfp4", "fp8", "int4"))]
 LAYERS = 8  # of the demo model
 
 

@@ -10,7 +10,9 @@
 #include <span>
 #include <vector>
 
+#include "model/quant/fp8.h"
 #include "model/quant/half.h"
+#include "model/quant/int4.h"
 #include "model/quant/q2_k.h"
 #include "model/quant/q4_1.h"
 #include "model/quant/q4_k.h"
@@ -91,6 +93,17 @@ inline float add_block(const model::quant::BlockQ8_0* row, std::size_t b, const 
     const auto& w = row[b];
     const float sum = exact_sum(x, 0, 32, [&](std::size_t i) { return int{w.q[i]}; });
     return std::fma(sum, half(w.scale) * x.scale, s);
+}
+
+inline float add_block(const model::quant::BlockInt4* row, std::size_t b, const Activations& x,
+                       float s) {
+    const auto& w = row[b];
+    const int zero = w.zero & 15;
+    const float sum = exact_sum(
+        x, 0, 32, [&](std::size_t i) { return (i < 16 ? w.q[i] & 15 : w.q[i - 16] >> 4) - zero; });
+    const auto bits = static_cast<std::uint16_t>(w.scale[0] | w.scale[1] << 8);
+    const float d = w.zero >= 128 ? model::quant::bfloat_to_float(bits) : half(bits);
+    return std::fma(sum, d * x.scale, s);
 }
 
 inline float add_block(const model::quant::BlockQ4_1* row, std::size_t b, const Activations& x,
@@ -179,6 +192,25 @@ inline float float_product(std::span<const float> row, std::span<const float> x,
         for (std::size_t c = first; c < std::min(first + segment, x.size()); ++c)
             sum = std::fma(row[c], x[c], sum);
         total += sum;
+    }
+    return total;
+}
+
+// One output of a product with a matrix of FP8. A segment that is not of 64 columns, as the
+// definition has them, takes the scale of its first column.
+inline float fp8_product(const std::byte* row, std::span<const float> x, std::size_t segment) {
+    std::vector<model::quant::BlockFp8> blocks(x.size() / 64);
+    std::memcpy(blocks.data(), row, blocks.size() * sizeof blocks[0]);
+    float total = 0;
+    for (std::size_t first = 0; first < x.size(); first += segment) {
+        float sum = 0;
+        for (std::size_t c = first; c < std::min(first + segment, x.size()); ++c) {
+            const unsigned bits = blocks[c / 64].q[c % 64];
+            const float w = half(static_cast<std::uint16_t>((bits & 127U) << 7U));
+            sum = std::fma(bits < 128 ? w : -w, x[c], sum);
+        }
+        const float scaled = sum * blocks[first / 64].scale;
+        total += scaled;
     }
     return total;
 }

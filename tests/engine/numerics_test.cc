@@ -101,14 +101,16 @@ struct OfKind {
 };
 
 // One format of each kind: floats, one scale, a minimum, a minimum of blocks of 256, halves, minima
-// of halves.
+// of halves, a scale and a zero, floats with scales.
 constexpr OfKind kKinds[] = {
     {TensorType::f32, f32_product, kFloatSegment},
     {TensorType::q8_0, numerics::quantised_product<model::quant::BlockQ8_0>, kSegment},
     {TensorType::q4_1, numerics::quantised_product<model::quant::BlockQ4_1>, kSegment},
     {TensorType::q4_k, numerics::quantised_product<model::quant::BlockQ4K>, kSegment},
     {TensorType::q6_k, numerics::quantised_product<model::quant::BlockQ6K>, kSegment},
-    {TensorType::q2_k, numerics::quantised_product<model::quant::BlockQ2K>, kSegment}};
+    {TensorType::q2_k, numerics::quantised_product<model::quant::BlockQ2K>, kSegment},
+    {TensorType::int4, numerics::quantised_product<model::quant::BlockInt4>, kSegment},
+    {TensorType::fp8, numerics::fp8_product, kFloatSegment}};
 
 TEST(Numerics, ProductsAreTheDefinitionBitByBit) {
     constexpr std::size_t kCols = 1280;

@@ -124,9 +124,9 @@ std::string type_name(const testing::TestParamInfo<model::TensorType>& info) {
 std::vector<model::TensorType> types() {
     using enum model::TensorType;
     // One of each kind of blocks.
-    if (kSanitized) return {q8_0, q4_1, q2_k, q3_k, iq3_s, iq2_xs};
-    return {q8_0, q4_0,   q4_1,  q5_0, q5_1,   q3_k,  q4_k,  q5_k,
-            q6_k, iq4_nl, mxfp4, q2_k, iq4_xs, iq3_s, iq2_xs};
+    if (kSanitized) return {q8_0, q4_1, q2_k, q3_k, iq3_s, iq2_xs, int4};
+    return {q8_0, q4_0,   q4_1,  q5_0, q5_1,   q3_k,  q4_k,   q5_k,
+            q6_k, iq4_nl, mxfp4, q2_k, iq4_xs, iq3_s, iq2_xs, int4};
 }
 INSTANTIATE_TEST_SUITE_P(Types, TileMatmul, testing::ValuesIn(types()), type_name);
 

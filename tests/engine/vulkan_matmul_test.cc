@@ -170,8 +170,8 @@ TEST_F(VulkanMatrixCores, MultiplyVisitsByTheirExperts) {
 }
 
 // One for each way of scaling, and one with factors.
-const std::vector<TensorType> kSomeTypes = {TensorType::bf16, TensorType::q8_0, TensorType::q4_k,
-                                            TensorType::q6_k, TensorType::nvfp4};
+const std::vector<TensorType> kSomeTypes = {TensorType::bf16, TensorType::q8_0,  TensorType::q4_k,
+                                            TensorType::q6_k, TensorType::nvfp4, TensorType::fp8};
 
 // No sanitizer sees what a device computes, and what the machine does for it differs little between
 // formats.

@@ -241,7 +241,8 @@ std::vector<Malformed> malformed_tensors() {
         {"known type", one().tensor("a", {256}, 15, 0),
          "m.gguf: tensor a: type 15 (q8_k) is not supported; supported are f32, f16, bf16, q8_0, "
          "q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp4, iq3_xxs, "
-         "iq3_s, iq2_xxs, iq2_xs, iq2_s, iq1_s, iq1_m, tq1_0, tq2_0, nvfp4"},
+         "iq3_s, iq2_xxs, iq2_xs, iq2_s, iq1_s, iq1_m, tq1_0, tq2_0, nvfp4, "
+         "fp8, int4"},
         {"unknown type", one().tensor("a", {256}, 1234, 0),
          "m.gguf: tensor a: type 1234 is not supported; supported are..."},
         {"row length", one().tensor("a", {33}, kTypeQ8_0, 0),

@@ -50,8 +50,8 @@ std::vector<float> floats_of(const GgufFile& file, std::string_view name) {
 
 TEST_F(Synth, EveryFormatGivesAModelThatCanBeRun) {
     for (const char* quant :
-         {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q3_k", "q4_k", "q5_k",
-          "q6_k", "iq4_nl", "mxfp4", "q2_k", "iq4_xs", "iq3_s", "nvfp4"}) {
+         {"f32",  "f16",  "bf16",   "q8_0",  "q4_0", "q4_1",   "q5_0",  "q5_1",  "q3_k", "q4_k",
+          "q5_k", "q6_k", "iq4_nl", "mxfp4", "q2_k", "iq4_xs", "iq3_s", "nvfp4", "fp8",  "int4"}) {
         const std::string path = make("small", quant, 1);
         const auto file = GgufFile::open(path);
         ASSERT_TRUE(file.ok()) << file.error().message;

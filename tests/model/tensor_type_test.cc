@@ -22,7 +22,7 @@ constexpr TensorType kAll[] = {
     TensorType::iq4_nl,  TensorType::mxfp4, TensorType::q2_k,    TensorType::iq4_xs,
     TensorType::iq3_xxs, TensorType::iq3_s, TensorType::iq2_xxs, TensorType::iq2_xs,
     TensorType::iq2_s,   TensorType::iq1_s, TensorType::iq1_m,   TensorType::tq1_0,
-    TensorType::tq2_0,   TensorType::nvfp4};
+    TensorType::tq2_0,   TensorType::nvfp4, TensorType::fp8,     TensorType::int4};
 
 std::vector<float> dequantize(TensorType type, const std::vector<std::uint8_t>& bytes) {
     const TensorTypeInfo& info = *tensor_type_info(type);
@@ -122,7 +122,8 @@ TEST(TensorType, TableKnowsEachTypeByNumberAndName) {
         ASSERT_NE(info, nullptr);
         ASSERT_NE(tensor_type_by_name(info->name), nullptr);
         EXPECT_EQ(*tensor_type_by_name(info->name), type);
-        EXPECT_STREQ(ggml_type_name(static_cast<std::uint32_t>(type)), info->name);
+        const auto number = static_cast<std::uint32_t>(type);
+        EXPECT_STREQ(ggml_type_name(number), number < 65536 ? info->name : nullptr);
     }
     EXPECT_EQ(tensor_type_info(static_cast<TensorType>(15)), nullptr);
     EXPECT_EQ(tensor_type_by_name("q8_k"), nullptr);
@@ -357,11 +358,49 @@ TEST(Quant, RoundTripErrorIsThatOfTheBitsKept) {
         {TensorType::iq4_xs, 0.11}, {TensorType::iq3_s, 0.22}, {TensorType::iq3_xxs, 0.3},
         {TensorType::iq2_xxs, 0.4}, {TensorType::iq2_xs, 0.4}, {TensorType::iq2_s, 0.4},
         {TensorType::iq1_s, 0.7},   {TensorType::iq1_m, 0.65}, {TensorType::tq1_0, 0.85},
-        {TensorType::tq2_0, 0.85},  {TensorType::nvfp4, 0.12}};
+        {TensorType::tq2_0, 0.85},  {TensorType::nvfp4, 0.12}, {TensorType::fp8, 0.03},
+        {TensorType::int4, 0.11}};
     for (const auto& [type, limit] : limits) {
         EXPECT_LE(relative_error(values, round_trip(type, values)), limit)
             << tensor_type_info(type)->name;
     }
+}
+
+// Every byte that is a number in E4M3: (-1)^s (1 + m / 8) 2^(e - 7), or m / 8 2^-6 where e is 0.
+TEST(Quant, Fp8HoldsE4m3NumbersTimesAScale) {
+    for (unsigned bits = 0; bits < 256; ++bits) {
+        if ((bits & 127U) == 127) continue;
+        std::vector<std::uint8_t> block(68, 0);
+        const float scale = 256 * 0.7F;  // of 0.7
+        std::memcpy(block.data(), &scale, sizeof scale);
+        block[4 + bits % 64] = static_cast<std::uint8_t>(bits);
+        const int exponent = static_cast<int>(bits >> 3U & 15U);
+        const auto fraction = static_cast<double>(bits & 7U);
+        const double number =
+            exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
+        const double expected = static_cast<double>(0.7F) * (bits < 128 ? number : -number);
+        const auto values = dequantize(TensorType::fp8, block);
+        ASSERT_EQ(values.size(), 64U);
+        EXPECT_EQ(values[bits % 64], static_cast<float>(expected)) << bits;
+        EXPECT_EQ(values[(bits + 1) % 64], 0.0F) << bits;
+    }
+}
+
+// 1 / 8 as a half, and as a bfloat; zeros of 3 and 15.
+TEST(Quant, Int4HoldsNumbersLessAZeroTimesAScaleOfTwoKinds) {
+    std::vector<std::uint8_t> blocks(38, 0x50);  // of 0 and 5
+    blocks[0] = 0x00;
+    blocks[1] = 0x30;
+    blocks[2] = 3;
+    blocks[19] = 0x00;
+    blocks[20] = 0x3e;
+    blocks[21] = 0x8f;
+    const auto values = dequantize(TensorType::int4, blocks);
+    ASSERT_EQ(values.size(), 64U);
+    EXPECT_EQ(values[0], -0.375F);
+    EXPECT_EQ(values[16], 0.25F);
+    EXPECT_EQ(values[32], -1.875F);
+    EXPECT_EQ(values[63], -1.25F);
 }
 
 TEST(Quant, FactorsAreOfMatricesOfOneType) {

@@ -26,7 +26,8 @@ constexpr model::TensorType kTypes[] = {
     model::TensorType::q5_0,   model::TensorType::q5_1,  model::TensorType::q3_k,
     model::TensorType::q4_k,   model::TensorType::q5_k,  model::TensorType::q6_k,
     model::TensorType::iq4_nl, model::TensorType::mxfp4, model::TensorType::q2_k,
-    model::TensorType::iq4_xs, model::TensorType::iq3_s, model::TensorType::iq2_xs};
+    model::TensorType::iq4_xs, model::TensorType::iq3_s, model::TensorType::iq2_xs,
+    model::TensorType::int4};
 
 // Three panels, the last one partly filled; more columns than are unpacked at a time.
 constexpr std::int64_t kOutputs = 37;

@@ -48,5 +48,7 @@ const Format& tq2_0_format();
 const Format& iq1_s_format();
 const Format& iq1_m_format();
 const Format& nvfp4_format();
+const Format& fp8_format();
+const Format& int4_format();
 
 }  // namespace helix::engine::ops

@@ -84,6 +84,10 @@ MatmulKernel Kernels::matmul(model::TensorType type) const {
             return matmul_iq4_xs;
         case model::TensorType::mxfp4:
             return matmul_mxfp4;
+        case model::TensorType::fp8:
+            return matmul_fp8;
+        case model::TensorType::int4:
+            return matmul_int4;
         case model::TensorType::iq2_xs:
         case model::TensorType::iq2_s:
         case model::TensorType::iq1_m:

@@ -71,7 +71,7 @@ struct Kernels {
     Isa isa;
     MatmulKernel matmul_f32, matmul_f16, matmul_bf16, matmul_q8_0, matmul_q4_0, matmul_q4_1,
         matmul_q5_0, matmul_q5_1, matmul_q2_k, matmul_q3_k, matmul_q4_k, matmul_q5_k, matmul_q6_k,
-        matmul_iq4_nl, matmul_iq4_xs, matmul_mxfp4;
+        matmul_iq4_nl, matmul_iq4_xs, matmul_mxfp4, matmul_fp8, matmul_int4;
     // Of formats with codes that have one scale for 32 columns, and two.
     MatmulKernel matmul_codes, matmul_half_codes;
     // x[n] -> blocks[n / 32]; n is a multiple of 32.

@@ -15,7 +15,9 @@
 #include "engine/kernels/packed_matrix.h"
 #include "engine/ops/kv_layout.h"
 #include "engine/ops/sums.h"
+#include "model/quant/fp8.h"
 #include "model/quant/half.h"
+#include "model/quant/int4.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -33,6 +35,7 @@ namespace helix::engine::ops {
 
 using model::quant::bfloat_to_float;
 using model::quant::float_to_half;
+using model::quant::fp8_half;
 using model::quant::half_to_float;
 
 const Kernels& portable_kernels();

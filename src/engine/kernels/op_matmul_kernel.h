@@ -105,18 +105,38 @@ void quantised_matmul(const PackedMatrix& matrix, std::int64_t begin, std::int64
                          row_bytes, matrix, begin, end, input, output);
 }
 
-struct F32 {
+// Formats of floats: their columns lie one after the other, kColumnBytes each; before every
+// kFloatSegmentColumns there are kScaleBytes, which scaled() makes of a segment's sum what is
+// added.
+struct Unscaled {
+    static constexpr int kScaleBytes = 0;
+    HELIX_INLINE static Floats scaled(Floats sum, const std::byte*) { return sum; }
+};
+struct F32 : Unscaled {
     static constexpr int kColumnBytes = 64;
     HELIX_INLINE static Floats load_column(const std::byte* p) { return load_float(p); }
 };
-struct F16 {
+struct F16 : Unscaled {
     static constexpr int kColumnBytes = 32;
     HELIX_INLINE static Floats load_column(const std::byte* p) { return load_half(p); }
 };
-struct Bf16 {
+struct Bf16 : Unscaled {
     static constexpr int kColumnBytes = 32;
     HELIX_INLINE static Floats load_column(const std::byte* p) { return load_bfloat(p); }
 };
+struct Fp8 {
+    static constexpr int kScaleBytes = 64;
+    static constexpr int kColumnBytes = 16;
+    HELIX_INLINE static Floats load_column(const std::byte* p) { return load_fp8(p); }
+    HELIX_INLINE static Floats scaled(Floats sum, const std::byte* scales) {
+        return mul(sum, load_float(scales));
+    }
+};
+
+template <class Format>
+constexpr int segment_bytes() {
+    return Format::kScaleBytes + kFloatSegmentColumns * Format::kColumnBytes;
+}
 
 // Sums of few rows are long chains of additions that each wait for the last: two run at once.
 constexpr int sums_at_once(int rows) {
@@ -142,21 +162,27 @@ HELIX_INLINE void add_sums(const FloatTile<kRows>& x, Array<Floats, kRows>& tota
     for (int column = 0; column < kFloatSegmentColumns; column += kLine) {
         HELIX_UNROLL
         for (int s = 0; s < kSums; ++s) {
+            const std::byte* p = x.w + s * segment_bytes<Format>() + Format::kScaleBytes +
+                                 column * Format::kColumnBytes;
             const int first = s * kFloatSegmentColumns + column;
-            fetch_ahead<64>(x.w + first * Format::kColumnBytes, x);
+            fetch_ahead<64>(p, x);
             HELIX_UNROLL
-            for (int c = first; c < first + kLine; ++c) {
-                const Floats w = Format::load_column(x.w + c * Format::kColumnBytes);
+            for (int c = 0; c < kLine; ++c) {
+                const Floats w = Format::load_column(p + c * Format::kColumnBytes);
                 HELIX_UNROLL
                 for (int r = 0; r < kRows; ++r)
-                    sum[s * kRows + r] = fma(w, set1(x.row[r][c]), sum[s * kRows + r]);
+                    sum[s * kRows + r] = fma(w, set1(x.row[r][first + c]), sum[s * kRows + r]);
             }
         }
     }
     HELIX_UNROLL
     for (int s = 0; s < kSums; ++s) {
         HELIX_UNROLL
-        for (int r = 0; r < kRows; ++r) total[r] = add(total[r], sum[s * kRows + r]);
+        for (int r = 0; r < kRows; ++r) {
+            const Floats scaled =
+                Format::scaled(sum[s * kRows + r], x.w + s * segment_bytes<Format>());
+            total[r] = add(total[r], scaled);
+        }
     }
 }
 
@@ -190,22 +216,24 @@ void float_panel(const PackedMatrix& matrix, std::int64_t panel, const std::byte
         x.row[r] = input.floats + (row + r) * matrix.cols();
         total[r] = set1(0.0F);
     }
-    const auto advance = [&x](int columns) {
-        x.w += columns * Format::kColumnBytes;
+    const auto advance = [&x](int segments) {
+        x.w += segments * segment_bytes<Format>();
         HELIX_UNROLL
-        for (int r = 0; r < kRows; ++r) x.row[r] += columns;
+        for (int r = 0; r < kRows; ++r) x.row[r] += segments * kFloatSegmentColumns;
     };
     constexpr int kSums = sums_at_once(kRows);
     std::int64_t left = matrix.cols();
     for (; left >= kSums * kFloatSegmentColumns; left -= kSums * kFloatSegmentColumns) {
         add_sums<Format, kSums>(x, total);
-        advance(kSums * kFloatSegmentColumns);
+        advance(kSums);
     }
     for (; left >= kFloatSegmentColumns; left -= kFloatSegmentColumns) {
         add_sums<Format, 1>(x, total);
-        advance(kFloatSegmentColumns);
+        advance(1);
     }
-    if (left > 0) add_rest<Format>(x, left, total);
+    if constexpr (Format::kScaleBytes == 0) {  // others have whole segments
+        if (left > 0) add_rest<Format>(x, left, total);
+    }
     HELIX_UNROLL
     for (int r = 0; r < kRows; ++r)
         store_result(total[r], row + r, panel * 16, matrix.rows(), output);
@@ -224,8 +252,12 @@ void float_row(const PackedMatrix& matrix, std::int64_t panel, const float* x,
                const MatmulOutput& output) {
     const std::int64_t cols = matrix.cols();
     Array<Floats, 4> total;
+    Array<const std::byte*, 4> segment;
     HELIX_UNROLL
-    for (int p = 0; p < 4; ++p) total[p] = set1(0.0F);
+    for (int p = 0; p < 4; ++p) {
+        total[p] = set1(0.0F);
+        segment[p] = matrix.panel(panel + p);
+    }
     for (std::int64_t first = 0; first < cols; first += kFloatSegmentColumns) {
         const std::int64_t end =
             first + kFloatSegmentColumns < cols ? first + kFloatSegmentColumns : cols;
@@ -235,13 +267,16 @@ void float_row(const PackedMatrix& matrix, std::int64_t panel, const float* x,
         for (std::int64_t c = first; c < end; ++c) {
             HELIX_UNROLL
             for (int p = 0; p < 4; ++p) {
-                const Floats w =
-                    Format::load_column(matrix.panel(panel + p) + c * Format::kColumnBytes);
+                const Floats w = Format::load_column(segment[p] + Format::kScaleBytes +
+                                                     (c - first) * Format::kColumnBytes);
                 sum[p] = fma(w, set1(x[c]), sum[p]);
             }
         }
         HELIX_UNROLL
-        for (int p = 0; p < 4; ++p) total[p] = add(total[p], sum[p]);
+        for (int p = 0; p < 4; ++p) {
+            total[p] = add(total[p], Format::scaled(sum[p], segment[p]));
+            segment[p] += segment_bytes<Format>();
+        }
     }
     HELIX_UNROLL
     for (int p = 0; p < 4; ++p) store_result(total[p], 0, (panel + p) * 16, matrix.rows(), output);

@@ -75,6 +75,11 @@ struct BlockSums {
         for (int r = 0; r < kRows; ++r)
             sum[r] = shift_left<kShift>(set1(block[r]->minus_upper_sum));
     }
+    // The same, where they are too large by a number for each output.
+    HELIX_INLINE void start_zeros(Ints zeros) {
+        HELIX_UNROLL
+        for (int r = 0; r < kRows; ++r) sum[r] = mul(zeros, set1(block[r]->minus_sum));
+    }
     HELIX_INLINE void add_group(int g, Bytes w) {
         HELIX_UNROLL
         for (int r = 0; r < kRows; ++r) sum[r] = dot4(sum[r], w, block[r]->q + 4 * g);
@@ -177,6 +182,33 @@ struct Q4_0 {
         sums.template start<3>();
         add_nibbles(p + 32, sums);
         sums.add_scaled_to(total, load_half(p));
+    }
+};
+
+// w = d * (q - z), z a number for each output and block.
+struct Int4 {
+    static constexpr ScaleKind kScales = ScaleKind::one;
+    static constexpr int kUnitBytes = 304;
+    static constexpr int kBlocks = 1;
+    template <class Tile>
+    HELIX_INLINE static void add_unit(const std::byte* p, const Tile& x,
+                                      typename Tile::Totals& total) {
+        fetch_ahead<kUnitBytes>(p, x);
+        const Ints zeros = load_u8(p + 32);
+        typename Tile::Sums sums(x, 0);
+        sums.start_zeros(bit_and(zeros, set1(int{model::quant::kZeroBits})));
+        add_nibbles(p + 48, sums);
+        sums.add_scaled_to(total, load_scale(p, zeros));
+    }
+
+  private:
+    // Halves or bfloats, by the highest bit of a byte of zeros.
+    HELIX_INLINE static Floats load_scale(const std::byte* p, Ints zeros) {
+        static_assert(model::quant::kBfloatScale == 1U << 7U);
+        const Ints of_bfloats = sub(set1(0), shift_right<7>(zeros));
+        const Ints of_halves = sub(set1(-1), of_bfloats);
+        return from_bits(add(bit_and(bits_of(load_bfloat(p)), of_bfloats),
+                             bit_and(bits_of(load_half(p)), of_halves)));
     }
 };
 

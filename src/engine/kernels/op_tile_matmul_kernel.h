@@ -27,13 +27,14 @@ class UnpackedUnit::Sums {
   public:
     HELIX_INLINE Sums(const UnpackedUnit& unit, int j) : block_(unit.block[j]) {}
     HELIX_INLINE void clear() {}
+    HELIX_INLINE void start_zeros(Ints zeros) { offset_ = of_every_byte(zeros); }
     template <int kShift>
     HELIX_INLINE void start() {
-        offset_ = 1 << kShift;
+        offset_ = of_every_byte(set1(1 << kShift));
     }
     template <int kShift>
     HELIX_INLINE void start_lower() {
-        offset_ = 1 << kShift;
+        start<kShift>();
     }
     template <int kShift>
     HELIX_INLINE void start_upper() {}
@@ -53,7 +54,7 @@ class UnpackedUnit::Sums {
 
   private:
     UnpackedBlock& block_;
-    std::uint8_t offset_ = 0;
+    Bytes offset_ = of_every_byte(set1(0));
 };
 
 // Activations that one panel after the other is multiplied by: half of the second cache of the CPUs
@@ -263,6 +264,7 @@ Kernels make_tile_table(Isa isa) {
     k.matmul_iq4_nl = tile_matmul<Iq4_Nl, Tiles, kRest>;
     k.matmul_iq4_xs = tile_matmul<Iq4_Xs, Tiles, kRest>;
     k.matmul_mxfp4 = tile_matmul<Mxfp4, Tiles, kRest>;
+    k.matmul_int4 = tile_matmul<Int4, Tiles, kRest>;
     k.matmul_codes = tile_matmul<Codes<ScaleKind::one>, Tiles, kRest>;
     k.matmul_half_codes = tile_matmul<Codes<ScaleKind::halves>, Tiles, kRest>;
     return k;

@@ -33,6 +33,8 @@ Kernels make_table(Isa isa) {
     k.matmul_iq4_nl = quantised_matmul<Iq4_Nl>;
     k.matmul_iq4_xs = quantised_matmul<Iq4_Xs>;
     k.matmul_mxfp4 = quantised_matmul<Mxfp4>;
+    k.matmul_fp8 = float_matmul<Fp8>;
+    k.matmul_int4 = quantised_matmul<Int4>;
     k.matmul_codes = quantised_matmul<Codes<ScaleKind::one>>;
     k.matmul_half_codes = quantised_matmul<Codes<ScaleKind::halves>>;
     k.quantise_row = quantise_row;

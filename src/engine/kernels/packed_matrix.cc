@@ -110,6 +110,10 @@ const Format* find_format(model::TensorType type) {
             return &iq1_m_format();
         case model::TensorType::nvfp4:
             return &nvfp4_format();
+        case model::TensorType::fp8:
+            return &fp8_format();
+        case model::TensorType::int4:
+            return &int4_format();
     }
     return nullptr;
 }

@@ -84,6 +84,8 @@ class MatrixMemory {
 //                                  columns 0-15, as nibbles, [16] of 16-31, [2][16][4] bits as
 //                                  q3_k's low ones)
 //   iq4_xs           256 columns:  [16] half d, then 8 x ([16] scale - 32, nibbles)
+//   fp8              64 columns:   [16] float scales, [64][16] bytes
+//   int4             32 columns:   [16] scales of 16 bits, [16] bytes of zeros, nibbles
 //   others           a block:      the blocks of 16 rows as the file has them
 class PackedMatrix {
   public:

@@ -36,6 +36,16 @@ HELIX_INLINE __m256 widen_bfloat(__m128i bits) {
 HELIX_INLINE Floats load_bfloat(const std::byte* p) {
     return {widen_bfloat(load_raw_128(p)), widen_bfloat(load_raw_128(p + 16))};
 }
+HELIX_INLINE Floats load_fp8(const std::byte* p) {
+    const __m256i wide = _mm256_cvtepu8_epi16(load_raw_128(p));
+    const __m256i magnitude =
+        _mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16(0x3f80));
+    const __m256i sign =
+        _mm256_and_si256(_mm256_slli_epi16(wide, 8), _mm256_set1_epi16(static_cast<short>(0x8000)));
+    const __m256i halves = _mm256_or_si256(magnitude, sign);
+    return {_mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
+            _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
+}
 HELIX_INLINE void store(float* p, Floats a) {
     _mm256_storeu_ps(p, a.lo);
     _mm256_storeu_ps(p + 8, a.hi);
@@ -93,6 +103,9 @@ HELIX_INLINE Ints add(Ints a, Ints b) {
 HELIX_INLINE Ints sub(Ints a, Ints b) {
     return {_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)};
 }
+HELIX_INLINE Ints mul(Ints a, Ints b) {
+    return {_mm256_mullo_epi32(a.lo, b.lo), _mm256_mullo_epi32(a.hi, b.hi)};
+}
 HELIX_INLINE Ints bit_and(Ints a, Ints b) {
     return {_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)};
 }
@@ -130,9 +143,13 @@ HELIX_INLINE void store_bytes(std::int8_t* p, Bytes a) {
     std::memcpy(p, &a.lo, sizeof a.lo);
     std::memcpy(p + sizeof a.lo, &a.hi, sizeof a.hi);
 }
-HELIX_INLINE Bytes sub_bytes(Bytes a, std::uint8_t less) {
-    const __m256i all = _mm256_set1_epi8(static_cast<char>(less));
-    return {_mm256_sub_epi8(a.lo, all), _mm256_sub_epi8(a.hi, all)};
+HELIX_INLINE Bytes sub_bytes(Bytes a, Bytes b) {
+    return {_mm256_sub_epi8(a.lo, b.lo), _mm256_sub_epi8(a.hi, b.hi)};
+}
+HELIX_INLINE Bytes of_every_byte(Ints a) {
+    const __m256i lowest = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12));
+    return {_mm256_shuffle_epi8(a.lo, lowest), _mm256_shuffle_epi8(a.hi, lowest)};
 }
 HELIX_INLINE Bytes bit_or(Bytes a, Bytes b) {
     return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)};

@@ -33,6 +33,14 @@ HELIX_INLINE Floats load_bfloat(const std::byte* p) {
     const __m512i wide = _mm512_cvtepu16_epi32(load_raw_256(p));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
 }
+HELIX_INLINE Floats load_fp8(const std::byte* p) {
+    const __m256i wide = _mm256_cvtepu8_epi16(load_raw_128(p));
+    const __m256i magnitude =
+        _mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16(0x3f80));
+    const __m256i sign =
+        _mm256_and_si256(_mm256_slli_epi16(wide, 8), _mm256_set1_epi16(static_cast<short>(0x8000)));
+    return {_mm512_cvtph_ps(_mm256_or_si256(magnitude, sign))};
+}
 HELIX_INLINE void store(float* p, Floats a) {
     _mm512_storeu_ps(p, a.v);
 }
@@ -89,6 +97,9 @@ HELIX_INLINE Ints add(Ints a, Ints b) {
 HELIX_INLINE Ints sub(Ints a, Ints b) {
     return {_mm512_sub_epi32(a.v, b.v)};
 }
+HELIX_INLINE Ints mul(Ints a, Ints b) {
+    return {_mm512_mullo_epi32(a.v, b.v)};
+}
 HELIX_INLINE Ints bit_and(Ints a, Ints b) {
     return {_mm512_and_si512(a.v, b.v)};
 }
@@ -120,8 +131,13 @@ HELIX_INLINE Bytes load_bytes(const std::byte* p) {
 HELIX_INLINE void store_bytes(std::int8_t* p, Bytes a) {
     _mm512_storeu_si512(p, a.v);
 }
-HELIX_INLINE Bytes sub_bytes(Bytes a, std::uint8_t less) {
-    return {_mm512_sub_epi8(a.v, _mm512_set1_epi8(static_cast<char>(less)))};
+HELIX_INLINE Bytes sub_bytes(Bytes a, Bytes b) {
+    return {_mm512_sub_epi8(a.v, b.v)};
+}
+HELIX_INLINE Bytes of_every_byte(Ints a) {
+    const __m512i lowest =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12));
+    return {_mm512_shuffle_epi8(a.v, lowest)};
 }
 HELIX_INLINE Bytes bit_or(Bytes a, Bytes b) {
     return {_mm512_or_si512(a.v, b.v)};

@@ -39,6 +39,12 @@ HELIX_INLINE Floats load_bfloat(const std::byte* p) {
     for (int i = 0; i < 16; ++i) r.v[i] = bfloat_to_float(bits[i]);
     return r;
 }
+// Sixteen bytes of model/quant/fp8.h.
+HELIX_INLINE Floats load_fp8(const std::byte* p) {
+    Floats r;
+    for (int i = 0; i < 16; ++i) r.v[i] = half_to_float(fp8_half(static_cast<unsigned>(p[i])));
+    return r;
+}
 HELIX_INLINE void store(float* p, Floats a) {
     std::memcpy(p, &a.v, sizeof a.v);
 }
@@ -119,6 +125,10 @@ HELIX_INLINE Ints add(Ints a, Ints b) {
 HELIX_INLINE Ints sub(Ints a, Ints b) {
     return {a.v - b.v};
 }
+// Of lanes whose products fit.
+HELIX_INLINE Ints mul(Ints a, Ints b) {
+    return {a.v * b.v};
+}
 HELIX_INLINE Ints bit_and(Ints a, Ints b) {
     return {a.v & b.v};
 }
@@ -158,8 +168,14 @@ HELIX_INLINE void store_bytes(std::int8_t* p, Bytes a) {
     std::memcpy(p, &a.v, sizeof a.v);
 }
 // Modulo 256.
-HELIX_INLINE Bytes sub_bytes(Bytes a, std::uint8_t less) {
-    return {a.v - less};
+HELIX_INLINE Bytes sub_bytes(Bytes a, Bytes b) {
+    return {a.v - b.v};
+}
+// The lowest byte of each lane four times.
+HELIX_INLINE Bytes of_every_byte(Ints a) {
+    Bytes r;
+    for (int i = 0; i < 64; ++i) r.v[i] = static_cast<std::uint8_t>(a.v[i / 4]);
+    return r;
 }
 HELIX_INLINE Bytes bit_or(Bytes a, Bytes b) {
     return {a.v | b.v};

@@ -2,13 +2,31 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include <fmt/format.h>
 
 #include "base/index.h"
+#include "model/quant/half.h"
+#include "model/quant/int4.h"
 
 namespace helix::engine::proof {
+namespace {
+
+// Every second block's scale as a bfloat: files have both kinds, quantising gives halves.
+void make_bfloats_of_scales(std::vector<std::byte>& blocks) {
+    for (std::size_t at = 0; at < blocks.size(); at += 2 * sizeof(model::quant::BlockInt4)) {
+        model::quant::BlockInt4 block;
+        std::memcpy(&block, blocks.data() + at, sizeof block);
+        const std::uint16_t bits = model::quant::float_to_bfloat(model::quant::scale_of(block));
+        std::memcpy(block.scale, &bits, sizeof bits);
+        block.zero = static_cast<std::uint8_t>(block.zero | model::quant::kBfloatScale);
+        std::memcpy(blocks.data() + at, &block, sizeof block);
+    }
+}
+
+}  // namespace
 
 std::vector<float> random_floats(base::Random& random, std::size_t n, double scale) {
     std::vector<float> values(n);
@@ -30,6 +48,7 @@ StoredMatrix random_matrix(base::Random& random, model::TensorType type, std::si
     m.bytes.resize(rows * cols / static_cast<std::size_t>(info.block_size) *
                    static_cast<std::size_t>(info.block_bytes));
     model::quantize_row(type, m.values, m.bytes.data());
+    if (type == model::TensorType::int4) make_bfloats_of_scales(m.bytes);
     model::dequantize_row(type, m.bytes, m.values.data());
     return m;
 }

@@ -26,7 +26,8 @@ inline constexpr model::TensorType kAllTypes[] = {
     model::TensorType::iq4_xs,  model::TensorType::iq3_xxs, model::TensorType::iq3_s,
     model::TensorType::iq2_xxs, model::TensorType::iq2_xs,  model::TensorType::iq2_s,
     model::TensorType::iq1_s,   model::TensorType::iq1_m,   model::TensorType::tq1_0,
-    model::TensorType::tq2_0,   model::TensorType::nvfp4};
+    model::TensorType::tq2_0,   model::TensorType::nvfp4,   model::TensorType::fp8,
+    model::TensorType::int4};
 
 // Roughly normal, with some exact zeros and some large values.
 std::vector<float> random_floats(base::Random& random, std::size_t n, double scale = 1.0);

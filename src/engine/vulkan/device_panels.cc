@@ -65,6 +65,7 @@ constexpr PanelPlane two_bytes(int offset) {
 // The scales of each of eight blocks, and what is theirs together.
 constexpr PanelPlane kByteScales{16, 8, {{{0, 1, 1}, {16, 1, 1}}}};
 constexpr PanelPlane kEightScales{8, 8, {{{0, 1, 1}}}};
+constexpr PanelPlane kEightZeros{8, 8, {{{32, 1, 1}}}};
 constexpr PanelPlane kTwoHalves{4, 8, {{{0, 1, 2, true}, {32, 1, 2, true}}}};
 constexpr PanelPlane kOneHalf{2, 8, {{{0, 1, 2, true}}}};
 
@@ -93,6 +94,8 @@ PanelLayout layout_of(TensorType type) {
             return {0, 352, 1, {sixteen_bytes(32), four_bytes(288), two_bytes(0)}};
         case TensorType::q5_1:
             return {0, 384, 1, {sixteen_bytes(64), four_bytes(320), two_bytes(0), two_bytes(32)}};
+        case TensorType::int4:
+            return {0, 304, 1, {sixteen_bytes(48), two_bytes(0), kEightZeros}};
         case TensorType::q4_k:
             return {64, 288, 8, {sixteen_bytes(32), kByteScales, kTwoHalves}};
         case TensorType::q5_k:
@@ -119,6 +122,7 @@ PanelLayout layout_of(TensorType type) {
         case TensorType::f32:
         case TensorType::f16:
         case TensorType::bf16:
+        case TensorType::fp8:
             break;
     }
     CHECK(false);
@@ -159,6 +163,11 @@ void place_plane(const PanelLayout& layout, const PanelPlane& plane, const std::
             copy(field.count, field.bytes, from, plane.lane_bytes, at);
         }
     }
+}
+
+// Of a block that is multiplied as floats, where it begins with a scale.
+std::int64_t scale_bytes(TensorType type) {
+    return type == TensorType::fp8 ? 4 : 0;
 }
 
 // That shaders multiply by; those that the matrices have not are one.
@@ -203,15 +212,41 @@ base::Result<DevicePanels> DevicePanels::create(const MatrixShape& shape) {
     panels.rows_ = shape.rows;
     panels.row_bytes_ = shape.cols / format->block_cols * format->block_bytes;
     panels.panels_of_matrix_ = (shape.rows + kOutputs - 1) / kOutputs;
-    const std::int64_t lane_units = (panels.row_bytes_ + kLaneBytes - 1) / kLaneBytes;
     if (!format->quantised_input) {
-        panels.panel_bytes_ = lane_units * kLaneBytes * kOutputs;
+        const std::int64_t scales = shape.cols / format->block_cols * scale_bytes(shape.type);
+        const std::int64_t weights = panels.row_bytes_ - scales;
+        const std::int64_t lane_units = (weights + kLaneBytes - 1) / kLaneBytes;
+        panels.panel_bytes_ = (lane_units * kLaneBytes + scales) * kOutputs;
         return panels;
     }
     for (const PanelPlane& plane : layout_of(shape.type).planes)
         panels.panel_bytes_ += plane.bytes(shape.cols / kBlockColumns);
     panels.rest_bytes_ = rest_bytes(shape);
     return panels;
+}
+
+// Scales lie behind the weights of all outputs: [blocks][16 outputs].
+void DevicePanels::pack_float_row(const std::byte* row, std::int64_t output,
+                                  std::byte* panel) const {
+    const std::int64_t block_bytes = ops::find_format(type_)->block_bytes;
+    const std::int64_t of_scale = scale_bytes(type_);
+    if (of_scale == 0) {
+        for (std::int64_t at = 0; at < row_bytes_; at += kLaneBytes) {
+            std::memcpy(panel + at * kOutputs + output * kLaneBytes, row + at,
+                        base::size_of(std::min(kLaneBytes, row_bytes_ - at)));
+        }
+        return;
+    }
+    const std::int64_t blocks = row_bytes_ / block_bytes;
+    const std::int64_t weights = block_bytes - of_scale;  // whole lanes
+    std::byte* scales = panel + blocks * weights * kOutputs;
+    for (std::int64_t b = 0; b < blocks; ++b, row += block_bytes) {
+        std::memcpy(scales + (b * kOutputs + output) * of_scale, row, base::size_of(of_scale));
+        for (std::int64_t at = 0; at < weights; at += kLaneBytes) {
+            std::memcpy(panel + (b * weights + at) * kOutputs + output * kLaneBytes,
+                        row + of_scale + at, kLaneBytes);
+        }
+    }
 }
 
 void DevicePanels::pack_panel(std::span<const std::byte> data, std::int64_t panel,
@@ -222,13 +257,8 @@ void DevicePanels::pack_panel(std::span<const std::byte> data, std::int64_t pane
     const std::int64_t outputs = std::min(kOutputs, rows_ - first);
     std::memset(out, 0, base::size_of(panel_bytes_));
     if (!format.quantised_input) {
-        for (std::int64_t output = 0; output < outputs; ++output) {
-            const std::byte* row = matrix + (first + output) * row_bytes_;
-            for (std::int64_t at = 0; at < row_bytes_; at += kLaneBytes) {
-                std::memcpy(out + at * kOutputs + output * kLaneBytes, row + at,
-                            base::size_of(std::min(kLaneBytes, row_bytes_ - at)));
-            }
-        }
+        for (std::int64_t output = 0; output < outputs; ++output)
+            pack_float_row(matrix + (first + output) * row_bytes_, output, out);
         return;
     }
     // Blocks of zero bytes are zeros in every format.

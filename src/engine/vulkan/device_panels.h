@@ -16,8 +16,9 @@ namespace helix::engine {
 // the lanes of a panel read in one stream. A panel of a quantised matrix is planes: one of what
 // every block has most of, one of each kind of scales, of eight blocks together; the shaders'
 // dot_FORMAT.glsl say which. A float matrix has [16 outputs][16 bytes of columns], the last filled
-// up. The matrices of several experts follow each other, and after them comes the rest: the grid
-// that codes number points of (model/quant/grids.h), or the factors of NVFP4 matrices, as floats.
+// up, and behind these the scales of its segments, where it has such. The matrices of several
+// experts follow each other, and after them comes the rest: the grid that codes number points of
+// (model/quant/grids.h), or the factors of NVFP4 matrices, as floats.
 class DevicePanels {
   public:
     // invalid: no such format, or no such size.
@@ -34,6 +35,8 @@ class DevicePanels {
               ThreadPool& pool, std::byte* out) const;
 
   private:
+    // A row of a matrix whose activations are floats.
+    void pack_float_row(const std::byte* row, std::int64_t output, std::byte* panel) const;
     void pack_panel(std::span<const std::byte> data, std::int64_t panel, std::byte* out) const;
 
     model::TensorType type_ = model::TensorType::f32;

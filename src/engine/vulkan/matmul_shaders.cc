@@ -80,6 +80,10 @@ MatmulShaders matmul_shaders(model::TensorType type) {
             return {matmul_iq1_m, matmul_iq1_m_dot, matmul_iq1_m_tiled, matmul_iq1_m_tiled_dot};
         case model::TensorType::nvfp4:
             return {matmul_nvfp4, matmul_nvfp4_dot, matmul_nvfp4_tiled, matmul_nvfp4_tiled_dot};
+        case model::TensorType::fp8:
+            return {matmul_fp8, matmul_fp8, matmul_fp8_tiled, matmul_fp8_tiled};
+        case model::TensorType::int4:
+            return {matmul_int4, matmul_int4_dot, matmul_int4_tiled, matmul_int4_tiled_dot};
         case model::TensorType::mxfp4:
             return {matmul_mxfp4, matmul_mxfp4_dot, matmul_mxfp4_tiled, matmul_mxfp4_tiled_dot,
                     &matmul_mxfp4_matrix};

@@ -1,6 +1,8 @@
 // Segments of matmul with float weights: one fma for each column. Included after what gives
 //   kUnitColumns, and void load_unit(uint at, out float w[kUnitColumns])
-// the columns of one output that lie in four words at word `at`.
+// the columns of one output that lie in four words at word `at`; and with HELIX_SEGMENT_SCALES
+//   float load_segment_scale(uint panel, uint lane, uint segment)
+// what the sum of a whole segment is multiplied by.
 
 const uint kSegmentColumns = 64;
 
@@ -32,4 +34,11 @@ void add_segment(uint panel, uint lane, uint first, uint end, uint row, uint end
             }
         }
     }
+#ifdef HELIX_SEGMENT_SCALES
+    const float scale = load_segment_scale(panel, lane, first / kSegmentColumns);
+    for (uint r = 0; r < kRows; ++r) {
+        precise const float scaled = sums[r] * scale;
+        sums[r] = scaled;
+    }
+#endif
 }

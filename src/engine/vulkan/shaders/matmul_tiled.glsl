@@ -6,7 +6,9 @@
 // on, `panels` of which exist, and of kRows rows, and
 //   void add_stage(uint lane, uint own, uint first, uint rows, inout float sums[kMostEach][kMostEach])
 // which adds them up, in the order of docs/numerics.md: [p][r] is output `lane` of panel p for row 16 * r + own, if
-// it is below `rows`.
+// it is below `rows`; and with HELIX_SEGMENT_SCALES
+//   float scaled_sum(float sum, uint panel, uint lane, uint first)
+// what is added of a segment's sum, whose last stage begins with column `first`.
 //
 // A workgroup computes the outputs of kPanels panels for a tile of rows. Its lanes lie in 16 x 16; each has kPanels
 // outputs for kRows / 16 rows. Workgroups that read the same weights follow each other.
@@ -43,6 +45,10 @@ void main() {
         if (end % kSegmentColumns != 0 && end < params.cols) continue;
         [[unroll]] for (uint p = 0; p < kPanels; ++p) {
             [[unroll]] for (uint r = 0; r < kRowsEach; ++r) {
+#ifdef HELIX_SEGMENT_SCALES
+                const uint panel = tile.expert * panels + min(first_panel + p, panels - 1);
+                sums[p][r] = scaled_sum(sums[p][r], panel, lane, first);
+#endif
                 totals[p][r] = totals[p][r] + sums[p][r];
                 sums[p][r] = 0.0;
             }

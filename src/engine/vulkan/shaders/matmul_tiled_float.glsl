@@ -1,6 +1,7 @@
 // Stages of matmul with float weights. Included after what gives
 //   kUnitColumns, and void load_unit(uint at, out float w[kUnitColumns])
-// the columns of one output that lie in four words at word `at`.
+// the columns of one output that lie in four words at word `at`; and with HELIX_SEGMENT_SCALES load_segment_scale(), as
+// matmul_float.glsl.
 //
 // Columns that the matrix does not have are staged as zeros. They change nothing but the sign of a sum that is zero,
 // which is lost when the sum is added to a total.
@@ -65,5 +66,13 @@ void add_stage(uint lane, uint own, uint first, uint rows, inout float sums[kMos
         }
     }
 }
+
+#ifdef HELIX_SEGMENT_SCALES
+float scaled_sum(float sum, uint panel, uint lane, uint first) {
+    precise const float scaled =
+        sum * load_segment_scale(panel * params.panel_words, lane, first / kSegmentColumns);
+    return scaled;
+}
+#endif
 
 #include "matmul_tiled.glsl"
