@@ -29,9 +29,11 @@ void use(helix::model::WeightSource& weights, const std::string& folder) {
     if (!config.ok()) return;
     CHECK(config->head_dim > 0 && config->n_layers > 0 && config->vocab > 0);
     CHECK(helix::model::read_model_spec(weights.file()).ok());
-    const auto manifest = helix::model::build_manifest(weights, 1);
-    CHECK(manifest.ok() && helix::model::open_manifest(*manifest).ok());
     CHECK(weights.file().label() == folder);
+    const auto manifest = helix::model::build_manifest(weights, 1);
+    // That a quantised weight is no number shows when it is read.
+    if (!manifest.ok()) return CHECK(manifest.error().message.starts_with(folder));
+    CHECK(helix::model::open_manifest(*manifest).ok());
 }
 
 }  // namespace

@@ -147,8 +147,8 @@ base::Result<std::unique_ptr<ModelFolder>> ModelFolder::open(const std::string& 
                 (plain.has_filename() ? plain : plain.parent_path()).filename().string());
     TRY_VOID(read_hf_tokenizer(path, config, builder));
     TRY_VOID(folder->open_files(path));
-    TRY_VOID(folder->check_spare(config));
     TRY_VOID(folder->find_tensors(path, config, quantize));
+    TRY_VOID(folder->check_spare(config));
     folder->rope_factors_ = config.rope_factors;
     for (const HfTensor& tensor : hf_tensors(config)) {
         const Tensor& found = folder->tensors_.at(tensor.name);
@@ -209,7 +209,7 @@ base::Status ModelFolder::open_file(const std::string& path) {
                         path, file->tensors().size(), limits::kMaxTensors));
     }
     for (const auto& [name, tensor] : file->tensors()) {
-        const auto [known, is_new] = sources_.emplace(name, Source{file.get(), &tensor});
+        const auto [known, is_new] = sources_.emplace(name, TensorSource{file.get(), &tensor});
         if (!is_new) {
             return base::invalid(
                 fmt::format("{}: tensor {}: also in {}", path, name, known->second.file->label()));
@@ -221,13 +221,22 @@ base::Status ModelFolder::open_file(const std::string& path) {
 
 // A tensor that would be left unused (a bias, an adapter) changes what the model computes.
 base::Status ModelFolder::check_spare(const HfConfig& config) const {
-    std::set<std::string, std::less<>> wanted;
-    for (HfTensor& tensor : hf_tensors(config)) {
-        for (std::string& source : tensor.sources) wanted.insert(std::move(source));
-        if (!tensor.scales.empty()) wanted.insert(std::move(tensor.scales));
+    std::set<std::string_view> used;
+    for (const auto& [name, tensor] : tensors_) {
+        for (const TensorSource& source : tensor.sources) used.insert(source.tensor->name);
+        if (tensor.scales.tensor != nullptr) used.insert(tensor.scales.tensor->name);
+        for (const QuantisedMatrix& matrix : tensor.quantised) {
+            for (const SafeTensor* part : matrix.parts()) used.insert(part->name);
+        }
     }
+    const HfQuantMethod method = config.quantisation.method;
     for (const auto& [name, source] : sources_) {
-        if (wanted.contains(name) || is_spare_hf_tensor(config, name)) continue;
+        if (used.contains(name) || is_spare_hf_tensor(config, name)) continue;
+        const bool compressed = method == HfQuantMethod::compressed;
+        if ((compressed || method == HfQuantMethod::fp8) && is_scale_of_activations(name)) continue;
+        if (compressed && name.ends_with(".weight_shape")) continue;  // it is config.json's
+        TRY(const bool is_bias, is_bias_of_zeros(name));
+        if (is_bias) continue;
         return base::invalid(fmt::format("{}: tensor {}: not part of a {} model of {} layers",
                                          source.file->label(), name, config.architecture,
                                          config.n_layers));
@@ -235,20 +244,33 @@ base::Status ModelFolder::check_spare(const HfConfig& config) const {
     return base::Ok{};
 }
 
-base::Result<ModelFolder::Source> ModelFolder::find_source(const std::string& path,
-                                                           const std::string& name,
-                                                           const std::vector<std::int64_t>& shape,
-                                                           bool bytes) const {
+// GPTQ's programs give a quantised module a bias, whether the model has one or not.
+base::Result<bool> ModelFolder::is_bias_of_zeros(std::string_view name) const {
+    constexpr std::string_view kEnding = ".bias";
+    if (!name.ends_with(kEnding)) return false;
+    const std::string module(name.substr(0, name.size() - kEnding.size()));
+    if (!sources_.contains(module + ".qweight")) return false;
+    const TensorSource& source = sources_.find(name)->second;
+    if (source.tensor->bytes > std::uint64_t{4} * limits::kMaxVocabulary) return false;
+    TRY(const std::vector<std::byte> bytes, source.file->read(*source.tensor));
+    return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+base::Result<TensorSource> ModelFolder::find_source(const std::string& path,
+                                                    const std::string& name,
+                                                    const std::vector<std::int64_t>& shape,
+                                                    bool bytes) const {
     const auto found = sources_.find(name);
     if (found == sources_.end())
         return base::invalid(fmt::format("{}: tensor {}: missing", path, name));
-    const Source& source = found->second;
+    const TensorSource& source = found->second;
     const auto wrong = [&](const std::string& text) {
         return base::invalid(fmt::format("{}: tensor {}: {}", source.file->label(), name, text));
     };
-    if (source.tensor->of_bytes != bytes) {
-        return wrong(bytes ? "expected the dtype U8"
-                           : "dtype U8 is not supported, expected F32, F16 or BF16");
+    if (source.tensor->packed != (bytes ? "U8" : "")) {
+        return wrong(bytes ? std::string("expected the dtype U8")
+                           : fmt::format("dtype {} is not supported, expected F32, F16 or BF16",
+                                         source.tensor->packed));
     }
     if (source.tensor->shape != shape) {
         return wrong(fmt::format("shape [{}], expected [{}] by config.json",
@@ -260,35 +282,61 @@ base::Result<ModelFolder::Source> ModelFolder::find_source(const std::string& pa
 base::Status ModelFolder::find_tensors(const std::string& path, const HfConfig& config,
                                        std::optional<TensorType> quantize) {
     for (HfTensor& plan : hf_tensors(config)) {
-        const bool packed = !plan.scales.empty();
         Tensor tensor;
-        for (const std::string& name : plan.sources) {
-            TRY(const Source source, find_source(path, name, plan.source_shape, packed));
-            if (!tensor.sources.empty() &&
-                source.tensor->type != tensor.sources.front().tensor->type) {
-                return base::invalid(fmt::format("{}: tensor {}: another dtype than {}",
-                                                 source.file->label(), name, plan.sources.front()));
-            }
-            tensor.sources.push_back(source);
-        }
-        if (packed) {
-            std::vector<std::int64_t> of_scales = plan.source_shape;
-            of_scales.pop_back();
-            TRY(tensor.scales, find_source(path, plan.scales, of_scales, true));
-        }
-        tensor.type = plan.keep_float ? TensorType::f32
-                      : packed        ? TensorType::mxfp4
-                                      : quantize.value_or(tensor.sources.front().tensor->type);
-        const TensorTypeInfo& type = *tensor_type_info(tensor.type);
-        if (plan.shape.front() % type.block_size != 0) {
-            return base::invalid(
-                fmt::format("{}: tensor {}: rows of {} elements, {} needs a multiple of {}", path,
-                            plan.sources.front(), plan.shape.front(), type.name, type.block_size));
-        }
-        std::string name = plan.name;
         tensor.plan = std::move(plan);
+        TRY_VOID(find_sources(path, config, tensor));
+        const HfTensor& found = tensor.plan;
+        tensor.type = found.keep_float        ? TensorType::f32
+                      : !found.scales.empty() ? TensorType::mxfp4
+                      : !tensor.quantised.empty()
+                          ? tensor.quantised.front().type
+                          : quantize.value_or(tensor.sources.front().tensor->type);
+        const TensorTypeInfo& type = *tensor_type_info(tensor.type);
+        if (found.shape.front() % type.block_size != 0) {
+            return base::invalid(fmt::format(
+                "{}: tensor {}: rows of {} elements, {} needs a multiple of {}", path,
+                found.sources.front(), found.shape.front(), type.name, type.block_size));
+        }
+        std::string name = found.name;
         tensors_.emplace(std::move(name), std::move(tensor));
     }
+    return base::Ok{};
+}
+
+// Of a tensor's plan: all from one kind of matrices.
+base::Status ModelFolder::find_sources(const std::string& path, const HfConfig& config,
+                                       Tensor& tensor) const {
+    const HfTensor& plan = tensor.plan;
+    const bool packed = !plan.scales.empty();
+    const bool is_matrix = plan.source_shape.size() == 2 && !packed && !plan.of_elements;
+    for (const std::string& name : plan.sources) {
+        std::optional<QuantisedMatrix> matrix;
+        if (is_matrix) {
+            TRY(matrix, find_quantised(sources_, config.quantisation, path, name,
+                                       plan.source_shape[0], plan.source_shape[1]));
+        }
+        const auto another = [&](const TensorSource& source) {
+            return base::invalid(fmt::format("{}: tensor {}: another dtype than {}",
+                                             source.file->label(), source.tensor->name,
+                                             plan.sources.front()));
+        };
+        if (matrix) {
+            if (!tensor.sources.empty() ||
+                (!tensor.quantised.empty() && tensor.quantised.front().type != matrix->type))
+                return another(matrix->weight);
+            tensor.quantised.push_back(*matrix);
+            continue;
+        }
+        TRY(const TensorSource source, find_source(path, name, plan.source_shape, packed));
+        if (!tensor.quantised.empty() ||
+            (!tensor.sources.empty() && source.tensor->type != tensor.sources.front().tensor->type))
+            return another(source);
+        tensor.sources.push_back(source);
+    }
+    if (!packed) return base::Ok{};
+    std::vector<std::int64_t> of_scales = plan.source_shape;
+    of_scales.pop_back();
+    TRY(tensor.scales, find_source(path, plan.scales, of_scales, true));
     return base::Ok{};
 }
 
@@ -307,7 +355,7 @@ bool ModelFolder::is_as_it_is(const Tensor& tensor) {
 // The blocks of our rows. In ours a byte has elements i and i + 16, in theirs 2i and 2i + 1.
 base::Result<std::vector<std::byte>> ModelFolder::make_mxfp4(const Tensor& tensor) {
     const HfTensor& plan = tensor.plan;
-    const Source& source = tensor.sources.front();
+    const TensorSource& source = tensor.sources.front();
     TRY(const std::vector<std::byte> packed, source.file->read(*source.tensor));
     TRY(const std::vector<std::byte> scales, tensor.scales.file->read(*tensor.scales.tensor));
     const std::int64_t blocks = plan.source_shape[2];  // of a row
@@ -336,11 +384,49 @@ base::Result<std::vector<std::byte>> ModelFolder::make_mxfp4(const Tensor& tenso
     return made;
 }
 
+base::Result<std::vector<std::byte>> ModelFolder::make_quantised(const Tensor& tensor) {
+    const HfTensor& plan = tensor.plan;
+    const std::int64_t cols = plan.shape.front();
+    const std::int64_t rows = plan.shape[1];  // of each matrix
+    const std::int64_t head_rows = plan.interleave_heads > 0 ? rows / plan.interleave_heads : 0;
+    const auto bytes_of_row = [cols](TensorType type) {
+        const TensorTypeInfo& info = *tensor_type_info(type);
+        return size_of(cols / info.block_size * info.block_bytes);
+    };
+    const std::size_t row_bytes = bytes_of_row(tensor.type);
+    const std::size_t each = size_of(rows) * row_bytes;
+    TRY(auto bytes, base::make_bytes(each * tensor.quantised.size(), "tensor " + plan.name));
+    std::byte* out = bytes.data();
+    for (const QuantisedMatrix& matrix : tensor.quantised) {
+        TRY(const QuantisedRows from, QuantisedRows::read(matrix));
+        const auto make_some = [&](std::int64_t begin, std::int64_t end) {
+            std::vector<std::byte> blocks(bytes_of_row(matrix.type));
+            std::vector<float> values(size_of(cols));
+            for (std::int64_t row = begin; row < end; ++row) {
+                const std::int64_t source = head_rows > 0 ? source_row(row, head_rows)
+                                                          : plan.first_row + row * plan.row_step;
+                std::byte* to = out + size_of(row) * row_bytes;
+                if (matrix.type == tensor.type) {
+                    from.make(source, to);
+                    continue;
+                }
+                from.make(source, blocks.data());
+                dequantize_row(matrix.type, blocks, values.data());
+                quantize_row(tensor.type, values, to);
+            }
+        };
+        make_rows(rows, cols, make_some);
+        out += each;
+    }
+    return bytes;
+}
+
 base::Result<std::vector<std::byte>> ModelFolder::make(const Tensor& tensor) {
     if (is_as_it_is(tensor)) {
-        const Source& source = tensor.sources.front();
+        const TensorSource& source = tensor.sources.front();
         return source.file->read(*source.tensor);
     }
+    if (!tensor.quantised.empty()) return make_quantised(tensor);
     if (!tensor.plan.scales.empty()) return make_mxfp4(tensor);
     const HfTensor& plan = tensor.plan;
     const std::int64_t cols = plan.of_elements ? 1 : plan.shape.front();
@@ -357,7 +443,7 @@ base::Result<std::vector<std::byte>> ModelFolder::make(const Tensor& tensor) {
     const std::size_t each = size_of(rows * (cols / type.block_size) * type.block_bytes);
     TRY(auto bytes, base::make_bytes(each * tensor.sources.size(), "tensor " + plan.name));
     for (std::size_t i = 0; i < tensor.sources.size(); ++i) {
-        const Source& source = tensor.sources[i];
+        const TensorSource& source = tensor.sources[i];
         TRY(const std::vector<std::byte> data, source.file->read(*source.tensor));
         const RowMaker maker{source.tensor->type,
                              tensor.type,
@@ -396,7 +482,7 @@ std::optional<base::Status> ModelFolder::read_part(std::string_view name, std::u
                                                    std::span<std::byte> to) {
     const auto tensor = find(name);
     if (!tensor.ok() || !is_as_it_is(**tensor)) return std::nullopt;
-    const Source& source = (*tensor)->sources.front();
+    const TensorSource& source = (*tensor)->sources.front();
     return source.file->read(*source.tensor, offset, to);
 }
 

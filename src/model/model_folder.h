@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/held_tensors.h"
+#include "model/hf/hf_quantised.h"
 #include "model/hf/hf_tensors.h"
 #include "model/hf/safetensors.h"
 #include "model/weight_source.h"
@@ -27,7 +28,8 @@ namespace helix::model {
 class ModelFolder final : public WeightSource {
   public:
     // With quantize matrices become this type (q8_0, q4_0, ...) when they are asked for; without it
-    // they stay f32, f16 or bf16. Errors name the file, the key or tensor, and what was expected.
+    // they stay f32, f16 or bf16. Those that the folder has quantised stay as they are. Errors name
+    // the file, the key or tensor, and what was expected.
     static base::Result<std::unique_ptr<ModelFolder>> open(
         const std::string& path, std::optional<TensorType> quantize = std::nullopt);
 
@@ -38,15 +40,12 @@ class ModelFolder final : public WeightSource {
     void release(std::string_view name) override;
 
   private:
-    struct Source {
-        const SafetensorsFile* file = nullptr;
-        const SafeTensor* tensor = nullptr;
-    };
     struct Tensor {
         HfTensor plan;
         TensorType type = TensorType::f32;
-        std::vector<Source> sources;
-        Source scales;  // of MXFP4
+        std::vector<TensorSource> sources;
+        std::vector<QuantisedMatrix> quantised;  // in place of sources
+        TensorSource scales;                     // of MXFP4
     };
 
     ModelFolder() = default;
@@ -55,17 +54,22 @@ class ModelFolder final : public WeightSource {
     base::Status open_file(const std::string& path);
     base::Status find_tensors(const std::string& path, const HfConfig& config,
                               std::optional<TensorType> quantize);
+    base::Status find_sources(const std::string& path, const HfConfig& config,
+                              Tensor& tensor) const;
     base::Status check_spare(const HfConfig& config) const;
+    base::Result<bool> is_bias_of_zeros(std::string_view name) const;
     // The tensor of this name, which must have this shape and, for `bytes`, the dtype U8.
-    base::Result<Source> find_source(const std::string& path, const std::string& name,
-                                     const std::vector<std::int64_t>& shape, bool bytes) const;
+    base::Result<TensorSource> find_source(const std::string& path, const std::string& name,
+                                           const std::vector<std::int64_t>& shape,
+                                           bool bytes) const;
     static base::Result<std::vector<std::byte>> make_mxfp4(const Tensor& tensor);
+    static base::Result<std::vector<std::byte>> make_quantised(const Tensor& tensor);
     static bool is_as_it_is(const Tensor& tensor);
     static base::Result<std::vector<std::byte>> make(const Tensor& tensor);
     base::Result<const Tensor*> find(std::string_view name) const;
 
     std::vector<std::shared_ptr<const SafetensorsFile>> files_;
-    std::map<std::string, Source, std::less<>> sources_;  // by their names
+    TensorSources sources_;
     std::map<std::string, Tensor, std::less<>> tensors_;  // by ours
     std::map<std::string, std::vector<float>, std::less<>> rope_factors_;
     std::shared_ptr<const GgufFile> file_;

@@ -1,5 +1,6 @@
 // A model out of a folder of safetensors says what its GGUF file says.
 
+#include <cmath>
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -7,8 +8,10 @@
 #include "base/effort.h"
 #include "model/hf_folder.h"
 #include "model/model_folder.h"
+#include "model/quantised_folder.h"
 #include "model/temporary_folder.h"
 #include "op_helpers.h"
+#include "reference_model.h"
 #include "runner.h"
 #include "synth_file.h"
 
@@ -95,6 +98,73 @@ TEST(Folder, OfGptOssSaysWhatItsGgufFileSays) {
         ASSERT_TRUE(opened.ok()) << opened.error().message;
         const auto said = greedy(*model::open_weights(packed.path()), shape.n_layers);
         EXPECT_EQ(greedy(*opened, shape.n_layers), said);
+    }
+}
+
+struct QuantisedCase {
+    model::test_support::Publisher publisher;
+    const char* architecture;
+    double allowed;  // of the deviation of the logits; activations of int4 are quantised
+};
+
+// Against the forward pass in double precision on the weights that the folder's numbers stand for.
+TEST(Folder, QuantisedMatricesSayWhatTheWeightsSayThatTheyStandFor) {
+    using model::test_support::Publisher;
+    const model::test_support::TemporaryFolder folder;
+    const QuantisedCase cases[] = {{Publisher::fp8_blocks, "qwen3moe", 2e-5},
+                                   {Publisher::fp8_rows, "llama", 2e-5},
+                                   {Publisher::gptq, "llama", 0.12},
+                                   {Publisher::awq, "qwen3", 0.12},
+                                   {Publisher::packed_zeros, "llama", 0.12}};
+    for (const QuantisedCase& one : cases) {
+        model::SynthShape shape;
+        shape.name = one.architecture;
+        shape.architecture = one.architecture;
+        shape.n_layers = kLayers;
+        shape.hidden = 192;
+        shape.n_heads = 4;
+        shape.n_kv_heads = 2;
+        shape.ffn = 128;
+        shape.vocab = kVocab;
+        shape.context_length = 256;
+        if (shape.architecture == "qwen3moe") shape.n_experts = 4, shape.n_experts_used = 2;
+        const SynthFile plain(shape, TensorType::f32);
+        const auto gguf = *model::GgufFile::open(plain.path());
+        model::test_support::MatrixQuantiser quantiser;
+        quantiser.publisher = one.publisher;
+        const auto open = [&](const char* name) {
+            model::test_support::HfFolderWriter writer(*gguf, folder.file(name));
+            writer.quantise = quantiser;
+            if (!quantiser.plain) writer.config["quantization_config"] = quantiser.config();
+            writer.write();
+            auto weights = model::open_weights(folder.file(name));
+            EXPECT_TRUE(weights.ok()) << weights.error().message;
+            return *weights;
+        };
+        const auto weights = open("quantised");
+        quantiser.plain = true;
+        const auto stood_for = open("stood_for");
+        const auto config = model::read_model_config(*weights);
+        ASSERT_TRUE(config.ok()) << config.error().message;
+        ReferenceModel reference(*stood_for, *config);
+        CpuOptions options = test_options();
+        options.kv_type = ops::KvType::f32;
+        auto backend = make_cpu_backend(weights, *config, options);
+        ASSERT_TRUE(backend.ok()) << backend.error().message;
+        Runner runner(std::move(*backend), {0, kLayers}, 16, 1);
+        base::Random random(71);
+        const auto tokens = random_tokens(random, 20);
+        const auto result = must_run(runner, {piece_of(1, {0, kLayers}, 0, tokens)});
+        const auto exact = reference.logits(tokens).back();
+        double sum = 0, mean = 0, variance = 0, error = 0;
+        for (const double l : exact) sum += std::exp(l), mean += l / kVocab;
+        for (const double l : exact) variance += (l - mean) * (l - mean) / kVocab;
+        for (const spec::TokenLogprob& top : result[0].token.top) {
+            const double wanted = exact[static_cast<std::size_t>(top.token)] - std::log(sum);
+            error = std::max(error, std::abs(static_cast<double>(top.logprob) - wanted));
+        }
+        EXPECT_LE(error, one.allowed * std::sqrt(variance)) << one.architecture;
+        EXPECT_GT(variance, 1e-6) << "the logits say nothing";
     }
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -87,6 +88,13 @@ class HfFolderWriter {
     // As a model that sees images, too: its text model has a part of config.json and a prefix of
     // its own, and there are tensors besides.
     bool sees_images = false;
+    // Writes a matrix of f32 [rows, cols] of a layer in another way, with put(); false: it did not.
+    using Put =
+        std::function<void(const std::string& name, const char* dtype,
+                           const std::vector<std::int64_t>& shape, const std::string& bytes)>;
+    std::function<bool(const std::string& name, const std::vector<std::int64_t>& shape,
+                       const std::string& bytes, const Put& put)>
+        quantise;
     // The folder's config.json, which may be changed before write().
     Json config = Json::object();
     Json tokenizer = Json::object();
@@ -402,8 +410,14 @@ class HfFolderWriter {
                                  : type_ == "llama4_text"
                                      ? "language_model." + name
                                      : "model.language_model." + name.substr(6);
-        parts_[part].add(full, dtype_of(type), shape, bytes);
-        place_[full] = part;
+        const auto put = [&](const std::string& own, const char* dtype,
+                             const std::vector<std::int64_t>& size, const std::string& data) {
+            parts_[part].add(own, dtype, size, data);
+            place_[own] = part;
+        };
+        const bool of_layer = name.starts_with("model.layers.") && name.ends_with(".weight");
+        if (quantise && of_layer && shape.size() == 2 && quantise(full, shape, bytes, put)) return;
+        put(full, dtype_of(type), shape, bytes);
     }
 
     // Hugging Face's name of a tensor: "model.layers.3.self_attn.q_proj.weight" for

@@ -500,9 +500,9 @@ TEST_F(Folder, WrongConfigsAndTokenizersAreNamed) {
         {[](HfFolderWriter& w) { w.config["attention_bias"] = true; },
          "config.json: attention_bias: expected false"},
         {[](HfFolderWriter& w) {
-             w.config["quantization_config"] = {{"quant_method", "gptq"}};
+             w.config["quantization_config"] = {{"quant_method", "bitsandbytes"}};
          },
-         "quantised safetensors are not supported"},
+         "quantization_config.quant_method: expected \"fp8\" or \"gptq\" or \"awq\" or "},
         {[](HfFolderWriter& w) {
              w.config["rope_scaling"] = {{"type", "longrope"}, {"factor", 2.0}};
          },

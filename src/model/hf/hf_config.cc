@@ -93,7 +93,7 @@ class ConfigReader {
     }
 
     base::Status refuse_what_we_lack() {
-        TRY_VOID(check_quantisation());
+        if (family_.experts == HfExperts::gpt_oss) TRY_VOID(check_quantisation_of_gpt_oss());
         TRY_VOID(refuse_of_windowed_heads());
         const bool gelu = config_.traits->activation == Activation::gelu;
         const char* key =
@@ -133,19 +133,12 @@ class ConfigReader {
     }
 
     // Experts of gpt-oss are MXFP4, and nothing else is quantised.
-    base::Status check_quantisation() {
-        const char* key = "quantization_config";
-        if (family_.experts == HfExperts::gpt_oss) {
-            TRY(const JsonPlace place, root_.member(key));
-            TRY_VOID(place.expect_object());
-            TRY(const std::string method, place.text_or("quant_method", ""));
-            if (method != "mxfp4") return place.child("quant_method").error("\"mxfp4\"");
-            return base::Ok{};
-        }
-        if (!present(root_, key)) return base::Ok{};
-        return root_.complaint(
-            "quantization_config: quantised safetensors are not supported; use the plain "
-            "weights and --quantize");
+    base::Status check_quantisation_of_gpt_oss() {
+        TRY(const JsonPlace place, root_.member("quantization_config"));
+        TRY_VOID(place.expect_object());
+        TRY(const std::string method, place.text_or("quant_method", ""));
+        if (method != "mxfp4") return place.child("quant_method").error("\"mxfp4\"");
+        return base::Ok{};
     }
 
     // Later versions write it among the parameters of rope.
@@ -681,7 +674,8 @@ base::Result<std::vector<std::int64_t>> read_eos_ids(const JsonPlace& root) {
 base::Result<HfConfig> read_hf_config(const std::string& text, const std::string& file,
                                       GgufBuilder& metadata) {
     TRY(const nlohmann::json document, spec::parse_json(text, file));
-    JsonPlace root(document, file);
+    const JsonPlace outer(document, file);
+    JsonPlace root = outer;
     TRY_VOID(root.expect_object());
     TRY(JsonPlace place, root.member("model_type"));
     TRY(std::string type, place.text());
@@ -697,6 +691,10 @@ base::Result<HfConfig> read_hf_config(const std::string& text, const std::string
         if (family.type != type) continue;
         metadata.set("general.architecture", std::string(family.architecture));
         TRY(HfConfig config, ConfigReader(root, family, metadata).read());
+        if (family.experts != HfExperts::gpt_oss) {
+            const bool in_text = !present(outer, "quantization_config");
+            TRY(config.quantisation, read_hf_quantisation(in_text ? root : outer));
+        }
         if (has_others && type == "gemma4_text") config.prefix = "model.language_model.";
         if (has_others && type == "llama4_text") {
             config.prefix = "language_model.model.";

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "model/gguf_writer.h"
+#include "model/hf/hf_quantisation.h"
 #include "spec/json_place.h"
 
 namespace helix::model {
@@ -68,6 +69,7 @@ struct HfConfig {
     bool qk_norm = false;
     bool qkv_bias = false;
     bool tied_embeddings = false;
+    HfQuantisation quantisation = {};
     // Of the frequencies, as the tensors that GGUF files have of them, by name.
     std::map<std::string, std::vector<float>, std::less<>> rope_factors;
     std::vector<std::int64_t> end_tokens;  // eos_token_id, one or several

@@ -57,8 +57,11 @@ base::Status read_dtype(const Json& entry, const std::string& label, SafeTensor&
                                      [&](const Dtype& d) { return d.name == name; });
     const auto at = static_cast<std::size_t>(dtype - std::begin(kDtypes));
     element_bytes = dtype == std::end(kDtypes) ? 0 : dtype->bytes;
-    tensor.of_bytes = name == "U8";
-    if (tensor.of_bytes) return base::Ok{};
+    for (const std::string_view packed : {"U8", "I32", "I64", "F8_E4M3"}) {
+        if (name != packed) continue;
+        tensor.packed = packed;
+        return base::Ok{};
+    }
     if (at >= std::size(kTypes)) {
         return wrong(label, tensor.name,
                      fmt::format("dtype {} is {}, expected F32, F16 or BF16", name.substr(0, 40),

@@ -22,7 +22,9 @@ namespace helix::model {
 struct SafeTensor {
     std::string name;
     TensorType type = TensorType::f32;
-    bool of_bytes = false;            // U8: of what is packed in a way of its own, and has no type
+    // "U8", "I32", "I64" or "F8_E4M3": of what is packed in a way of its own, and has no type; else
+    // "".
+    std::string_view packed = "";
     std::vector<std::int64_t> shape;  // the last dimension is the contiguous one
     std::uint64_t offset = 0;         // into the data
     std::uint64_t bytes = 0;
@@ -37,7 +39,7 @@ class SafetensorsFile {
         std::vector<std::byte> image, std::string label);
 
     const std::string& label() const { return label_; }
-    // The tensors by name. Every one is f32, f16 or bf16, or of bytes.
+    // The tensors by name. Every one is f32, f16 or bf16, or packed.
     const std::map<std::string, SafeTensor, std::less<>>& tensors() const { return tensors_; }
     const SafeTensor* find(std::string_view name) const;
     // Any thread. Fills `to` with a part of a tensor's bytes, which must lie within it.
@@ -60,5 +62,12 @@ class SafetensorsFile {
     std::unique_ptr<const base::RegularFile> file_;
     std::vector<std::byte> image_;
 };
+
+// A tensor of a folder, and its file.
+struct TensorSource {
+    const SafetensorsFile* file = nullptr;
+    const SafeTensor* tensor = nullptr;
+};
+using TensorSources = std::map<std::string, TensorSource, std::less<>>;  // by their names
 
 }  // namespace helix::model
