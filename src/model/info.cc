@@ -144,6 +144,9 @@ std::string windowed_heads_text(const ModelConfig& config) {
 // What a model with experts has besides them.
 std::string experts_text(const ModelConfig& config) {
     std::string text;
+    if (config.n_expert_groups > 1)
+        text += fmt::format("; of {} of {} groups", config.n_expert_groups_used,
+                            config.n_expert_groups);
     if (config.shared_ffn > 0) text += fmt::format("; one more of width {}", config.shared_ffn);
     if (config.dense_beside_experts)
         text += fmt::format("; beside them one feed-forward of width {}", config.dense_ffn);
@@ -276,6 +279,8 @@ nlohmann::json config_json(const ModelConfig& config) {
             {"qk_norm", config.qk_norm != QkNorm::none},
             {"experts", config.n_experts},
             {"experts_used", config.n_experts_used},
+            {"expert_groups", config.n_expert_groups},
+            {"expert_groups_used", config.n_expert_groups_used},
             {"expert_weight_scale", config.expert_weight_scale},
             {"shared_feed_forward", config.shared_ffn},
             {"layers_without_experts", layers_without_experts(config)},

@@ -15,6 +15,7 @@ inline constexpr std::int64_t kMaxHeadsWidth = 1 << 22;  // all heads of a layer
 inline constexpr std::int64_t kMaxFeedForward = 1 << 22;
 inline constexpr std::int64_t kMaxVocabulary = 1 << 24;
 inline constexpr std::int64_t kMaxExperts = 1 << 14;
+inline constexpr std::int64_t kMaxExpertGroups = 32;  // each has a bit where experts are chosen
 inline constexpr std::int64_t kMaxContext = 1 << 24;
 // Tensors that a model is made of. Each expert's tensors in each layer count.
 inline constexpr std::int64_t kMaxTensors = 1 << 20;

@@ -145,6 +145,10 @@ struct ModelConfig {
     // A tensor has a number for each expert that is added to its weight where the best are chosen,
     // and nowhere else.
     bool selection_bias = false;
+    // With that bias: experts are in so many groups of equal size, and a row chooses among those of
+    // the groups that it keeps, whose two best experts have the highest sums.
+    std::int32_t n_expert_groups = 1;
+    std::int32_t n_expert_groups_used = 1;
     // Weights are factors of what an expert reads, not of what it makes.
     bool weighted_expert_inputs = false;
     bool expert_biases = false;   // of the router and of each matrix of an expert

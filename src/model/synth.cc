@@ -14,6 +14,7 @@
 #include "model/arch/decoder.h"
 #include "model/arch/rank_head.h"
 #include "model/gguf_writer.h"
+#include "model/limits.h"
 #include "model/model_config.h"
 #include "model/rope_scaling.h"
 #include "model/synth_vocabulary.h"
@@ -307,6 +308,10 @@ void set_experts(GgufBuilder& builder, const SynthShape& shape) {
     }
     if (shape.n_skipped_layers > 0) set("nextn_predict_layers", shape.n_skipped_layers);
     if (sigmoid) set("expert_gating_func", 2);
+    if (shape.n_expert_groups > 1) {
+        set("expert_group_count", shape.n_expert_groups);
+        set("expert_group_used_count", shape.n_expert_groups_used);
+    }
     if (shape.expert_weight_scale != 1.0F) {
         builder.set(metadata_key(traits_of(shape), "expert_weights_scale"),
                     shape.expert_weight_scale);
@@ -488,6 +493,15 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
         (shape.n_experts > 0 && traits->dense_beside_experts && shape.dense_ffn < 1) ||
         (shape.selection_bias && traits->gating != Gating::sigmoid)) {
         return wrong("dense layers, a shared expert or a bias where there are no such experts");
+    }
+    if (shape.n_expert_groups != 1 &&
+        (shape.n_expert_groups < 1 || shape.n_expert_groups > limits::kMaxExpertGroups ||
+         shape.n_expert_groups_used < 1 || shape.n_expert_groups_used > shape.n_expert_groups ||
+         !traits->expert_groups || !shape.selection_bias ||
+         !problem_with_expert_groups(shape.n_experts, shape.n_experts_used, shape.n_expert_groups,
+                                     shape.n_expert_groups_used)
+              .empty())) {
+        return wrong("groups of experts that the architecture or their number does not allow");
     }
     if (traits->windowed_heads && (shape.windowed_kv_heads < 1 || shape.windowed_head_dim < 2 ||
                                    shape.windowed_head_dim % 2 != 0 || shape.sliding_window < 1 ||

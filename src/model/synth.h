@@ -63,6 +63,9 @@ struct SynthShape {
     std::int32_t expert_period = 1;
     std::int32_t shared_ffn = 0;
     bool selection_bias = false;
+    // Of groups of experts, where the architecture may have them.
+    std::int32_t n_expert_groups = 1;
+    std::int32_t n_expert_groups_used = 1;
     float expert_weight_scale = 1.0F;
     // Where layers with the window have heads of their own: these. The window's layers are then
     // written one by one.

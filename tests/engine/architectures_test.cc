@@ -55,6 +55,7 @@ constexpr SynthKind kKinds[] = {
     kGranite,
     kGraniteMoe,
     kGlm4Moe,
+    kGlm4MoeGroups,
     kMiniMaxM2,
     kGptOss,
     {"command_r",
@@ -108,7 +109,7 @@ class Architectures : public testing::TestWithParam<SynthKind> {};
 
 std::vector<SynthKind> kinds() {
     return cases_or_few(kKinds,
-                        {"qwen2_yarn", "olmo3", "phi4", "glm4moe", "gpt_oss", "cohere2",
+                        {"qwen2_yarn", "olmo3", "phi4", "glm4moe_groups", "gpt_oss", "cohere2",
                          "gemma4moe", "llama4_sparse"},
                         [](const SynthKind& kind) { return kind.name; });
 }

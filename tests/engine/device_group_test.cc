@@ -88,6 +88,8 @@ void as_glm4moe(model::SynthShape& s) {
     s.dense_ffn = 192;
     s.shared_ffn = 64;
     s.selection_bias = true;
+    s.n_expert_groups = 4;
+    s.n_expert_groups_used = 3;
 }
 
 void as_gpt_oss(model::SynthShape& s) {

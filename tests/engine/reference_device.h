@@ -294,6 +294,7 @@ class ReferenceDevice final : public Device {
             }
             std::vector<int> experts(base::size_of(op.n_experts));
             std::iota(experts.begin(), experts.end(), 0);
+            if (op.n_groups > 1) drop_groups(op, keys);
             std::stable_sort(experts.begin(), experts.end(),
                              [&](int a, int b) { return keys[base::at(a)] > keys[base::at(b)]; });
             std::vector<int> chosen(experts.begin(), experts.begin() + op.n_used);
@@ -359,6 +360,21 @@ class ReferenceDevice final : public Device {
     static double factor_of(const ops::RouteRows& op, int expert) {
         return op.expert_factors == nullptr ? 1
                                             : static_cast<double>(of(*op.expert_factors)[expert]);
+    }
+
+    // Keys of experts in other groups than the best fall below all others.
+    static void drop_groups(const ops::RouteRows& op, std::vector<double>& keys) {
+        const auto size = std::ssize(keys) / op.n_groups;
+        std::vector<std::pair<double, int>> groups;
+        for (int g = 0; g < op.n_groups; ++g) {
+            std::vector<double> of(keys.begin() + g * size, keys.begin() + (g + 1) * size);
+            std::sort(of.begin(), of.end(), std::greater<>());
+            groups.emplace_back(-(of[0] + of[1]), g);
+        }
+        std::sort(groups.begin(), groups.end());
+        for (std::size_t n = base::size_of(op.n_groups_used); n < groups.size(); ++n)
+            std::fill_n(keys.begin() + groups[n].second * size, size,
+                        -std::numeric_limits<double>::infinity());
     }
 
     static double capped(double x, double cap) { return cap > 0 ? cap * std::tanh(x / cap) : x; }

@@ -41,6 +41,7 @@ constexpr SynthKind kKinds[] = {
     kGranite,
     kGraniteMoe,
     kGlm4Moe,
+    kGlm4MoeGroups,
     kMiniMaxM2,
     kGptOss,
     kCommandRPlus,

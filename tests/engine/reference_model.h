@@ -349,8 +349,7 @@ class ReferenceModel {
         Row key = weight;
         for (double& k : key) k = sigmoid ? k : std::log(k);
         if (has(blk + "exp_probs_b.bias")) add(key, matrix_row(blk + "exp_probs_b.bias", 0));
-        std::vector<std::size_t> order;
-        for (std::size_t e = 0; e < weight.size(); ++e) order.push_back(e);
+        std::vector<std::size_t> order = candidates(key);
         std::stable_sort(order.begin(), order.end(),
                          [&](std::size_t a, std::size_t b) { return key[a] > key[b]; });
         const auto used = static_cast<std::size_t>(c_.n_experts_used);
@@ -373,6 +372,36 @@ class ReferenceModel {
         }
         if (has(blk + "ffn_gate_shexp.weight")) add(y, gated(blk, "_shexp", 1, 0, x));
         return y;
+    }
+
+    // The experts that may be chosen: all, or those of the groups whose two best sum up highest.
+    std::vector<std::size_t> candidates(const Row& key) {
+        const auto said = [&](const char* rest) {
+            const auto value = source_.file().get_int(c_.architecture + "." + rest);
+            return value.ok() ? static_cast<std::size_t>(*value) : 1;
+        };
+        const std::size_t n = said("expert_group_count"), used = said("expert_group_used_count");
+        const std::size_t each = key.size() / n;
+        Row sums;
+        for (std::size_t g = 0; n > 1 && g < n; ++g) {
+            Row of = part(key, g * each, each);
+            std::sort(of.begin(), of.end());
+            sums.push_back(of[each - 1] + of[each - 2]);
+        }
+        std::vector<std::size_t> groups, experts;
+        for (std::size_t g = 0; g < n; ++g) groups.push_back(g);
+        std::stable_sort(groups.begin(), groups.end(),
+                         [&](std::size_t a, std::size_t b) { return n > 1 && sums[a] > sums[b]; });
+        if (used < n) {
+            closest_choice_ =
+                std::min(closest_choice_, sums[groups[used - 1]] - sums[groups[used]]);
+        }
+        groups.resize(used);
+        std::sort(groups.begin(), groups.end());
+        for (const std::size_t g : groups) {
+            for (std::size_t e = 0; e < each; ++e) experts.push_back(g * each + e);
+        }
+        return experts;
     }
 
     Row norm_if_there(const Row& x, const std::string& weight) {

@@ -92,6 +92,14 @@ inline constexpr SynthKind kGlm4Moe{"glm4moe", [](model::SynthShape& s) {
                                         s.expert_weight_scale = 2.5F;
                                         s.n_skipped_layers = 1;
                                     }};
+// As DeepSeek V3 chooses: among the experts of two of four groups.
+inline constexpr SynthKind kGlm4MoeGroups{"glm4moe_groups", [](model::SynthShape& s) {
+                                              make_experts(s, "glm4moe", 12, 4);
+                                              s.shared_ffn = 64;
+                                              s.selection_bias = true;
+                                              s.n_expert_groups = 4;
+                                              s.n_expert_groups_used = 2;
+                                          }};
 inline constexpr SynthKind kMiniMaxM2{"minimax_m2", [](model::SynthShape& s) {
                                           make_experts(s, "minimax-m2", 12, 4);
                                           s.rope_dim = 8;

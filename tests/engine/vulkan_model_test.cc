@@ -51,6 +51,7 @@ constexpr Case kCases[] = {
     {kGemma4, TensorType::q8_0, ops::KvType::q8},
     {kGemma4Moe, TensorType::q8_0, ops::KvType::f16},
     {kGlm4Moe, TensorType::q8_0, ops::KvType::f16},
+    {kGlm4MoeGroups, TensorType::q8_0, ops::KvType::f16},
     {kGptOss, TensorType::mxfp4, ops::KvType::f16},
     {kLlama4, TensorType::q8_0, ops::KvType::f16},
     {kLlama4Sparse, TensorType::q4_0, ops::KvType::f16},

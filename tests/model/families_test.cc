@@ -34,6 +34,12 @@ class Families : public ::testing::Test {
         EXPECT_TRUE(made.ok()) << made.error().message;
         return *GgufFile::open(path);
     }
+    std::shared_ptr<const GgufFile> made(const SynthShape& shape) {
+        const std::string path = folder_.file(shape.name + "made.gguf");
+        const base::Status made = synth_model(shape, TensorType::f32, {"", "", 1, path, 1});
+        EXPECT_TRUE(made.ok()) << made.error().message;
+        return *GgufFile::open(path);
+    }
     ModelConfig config_of(const std::string& name) {
         const auto config = read_model_config(*like(name));
         EXPECT_TRUE(config.ok()) << config.error().message;
@@ -318,7 +324,7 @@ std::string problem_with(const GgufFile& file, const std::string& key, GgufValue
           "attention.head_count", "attention.head_count_kv", "rope.dimension_count", "expert_count",
           "expert_used_count", "expert_feed_forward_length", "leading_dense_block_count",
           "expert_shared_feed_forward_length", "nextn_predict_layers", "expert_gating_func",
-          "interleave_moe_layer_step"}) {
+          "interleave_moe_layer_step", "expert_group_count", "expert_group_used_count"}) {
         const auto number = file.get_int(architecture + "." + rest);
         if (number.ok() && key != rest)
             builder.set(architecture + "." + rest, static_cast<std::uint32_t>(*number));
@@ -329,6 +335,50 @@ std::string problem_with(const GgufFile& file, const std::string& key, GgufValue
     if (!spare.empty()) builder.add_tensor(spare, TensorType::f32, {4, 4});
     const auto config = read_model_config(**GgufFile::from_header(builder.header(), "m.gguf"));
     return config.ok() ? "" : config.error().message;
+}
+
+TEST_F(Families, Glm4MoeMayHaveItsExpertsInGroups) {
+    SynthShape shape;
+    for (const SynthShape& like : synth_likes()) {
+        if (like.name == "glm4moe") shape = like;
+    }
+    shape.n_expert_groups = 4;
+    shape.n_expert_groups_used = 2;
+    const auto file = made(shape);
+    const ModelConfig config = *read_model_config(*file);
+    EXPECT_EQ(config.n_expert_groups, 4);
+    EXPECT_EQ(config.n_expert_groups_used, 2);
+    EXPECT_THAT(describe_text(collect_info(*file)), HasSubstr("; of 2 of 4 groups"));
+    const struct {
+        const char* key;
+        std::uint32_t value;
+        const char* problem;
+    } cases[] = {
+        {"expert_group_count", 1, ""},
+        {"expert_group_count", 2, ""},
+        {"expert_group_used_count", 4, ""},
+        {"expert_group_count", 3,
+         "glm4moe.expert_group_count: 3, expected a number of groups that "
+         "divides the 8 experts"},
+        {"expert_group_count", 8, "glm4moe.expert_group_count: 8, expected groups of at least two"},
+        {"expert_group_count", 33, "glm4moe.expert_group_count: 33, expected 0 to 32"},
+        {"expert_group_used_count", 0, "glm4moe.expert_group_used_count: 0, expected 1 to 4"},
+        {"expert_group_used_count", 5, "glm4moe.expert_group_used_count: 5, expected 1 to 4"},
+        {"expert_used_count", 5,
+         "glm4moe.expert_group_count: 4, 5 of 8 experts are used, but 2 "
+         "groups have 4"},
+        {"expert_gating_func", 1,
+         "glm4moe.expert_group_count: 4, groups of experts are supported "
+         "with expert_gating_func 2 (sigmoid)"},
+    };
+    for (const auto& one : cases) {
+        const std::string problem = problem_with(*file, one.key, one.value);
+        EXPECT_THAT(problem, HasSubstr(one.problem));
+        EXPECT_EQ(problem.empty(), std::string(one.problem).empty()) << problem;
+    }
+    shape.n_expert_groups = 3;
+    EXPECT_THAT(synth_model(shape, TensorType::f32, {}).error().message,
+                HasSubstr("groups of experts that the architecture"));
 }
 
 TEST_F(Families, Llama4sThatWeCannotRunAreRefusedByName) {
@@ -357,9 +407,9 @@ TEST_F(Families, ExpertsThatAreRoutedInAnotherWayAreRefusedByName) {
     EXPECT_EQ(problem_with(*file, "", 0U, "blk.4.nextn.eh_proj.weight"), "");
     EXPECT_THAT(problem_with(*file, "", 0U, "blk.5.nextn.eh_proj.weight"),
                 HasSubstr("tensor blk.5.nextn.eh_proj.weight: not part of a glm4moe model of 4"));
-    EXPECT_THAT(problem_with(*file, "expert_group_count", 4U),
-                HasSubstr("glm4moe.expert_group_count: 4, groups of experts are not supported"));
     EXPECT_EQ(problem_with(*file, "expert_group_count", 1U), "");
+    EXPECT_THAT(problem_with(*like("minimax-m2"), "expert_group_count", 4U),
+                HasSubstr("minimax-m2.expert_group_count: 4, groups of experts are not supported"));
     EXPECT_THAT(problem_with(*file, "expert_gating_func", 4U),
                 HasSubstr("glm4moe.expert_gating_func: 4, supported are 1 (softmax)"));
     EXPECT_THAT(problem_with(*file, "expert_gating_func", 1U),

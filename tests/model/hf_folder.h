@@ -197,8 +197,8 @@ class HfFolderWriter {
         if (type_ == "glm4_moe") {
             set("n_routed_experts", c.n_experts);
             set("n_shared_experts", c.shared_ffn / c.ffn);
-            set("n_group", 1);
-            set("topk_group", 1);
+            set("n_group", c.n_expert_groups);
+            set("topk_group", c.n_expert_groups_used);
             set("first_k_dense_replace", c.n_dense_layers);
             set("routed_scaling_factor", c.expert_weight_scale);
             set("num_nextn_predict_layers", c.n_skipped_layers);

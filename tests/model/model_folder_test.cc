@@ -93,6 +93,8 @@ void expect_same_config(const ModelConfig& a, const ModelConfig& b) {
     EXPECT_EQ(a.gating, b.gating);
     EXPECT_EQ(a.expert_weight_scale, b.expert_weight_scale);
     EXPECT_EQ(a.selection_bias, b.selection_bias);
+    EXPECT_EQ(a.n_expert_groups, b.n_expert_groups);
+    EXPECT_EQ(a.n_expert_groups_used, b.n_expert_groups_used);
     EXPECT_EQ(a.shared_ffn, b.shared_ffn);
     EXPECT_EQ(a.n_dense_layers, b.n_dense_layers);
     EXPECT_EQ(a.dense_ffn, b.dense_ffn);
@@ -319,6 +321,37 @@ TEST_F(Folder, Llama4sOfOtherKindsAreRefused) {
         const auto folder = ModelFolder::open(path());
         ASSERT_FALSE(folder.ok()) << change.key;
         EXPECT_THAT(folder.error().message, HasSubstr(change.problem));
+    }
+}
+
+TEST_F(Folder, ExpertsMayBeInGroups) {
+    SynthShape shape = shape_named("glm4moe");
+    shape.n_expert_groups = 4;
+    shape.n_expert_groups_used = 2;
+    const auto file = synth(shape, TensorType::f16);
+    HfFolderWriter writer(*file, path());
+    writer.write();
+    const auto folder = ModelFolder::open(path());
+    ASSERT_TRUE(folder.ok()) << folder.error().message;
+    expect_same_config(*read_model_config(**folder), *read_model_config(*file));
+    const struct {
+        const char* key;
+        int value;
+        const char* problem;
+    } changes[] = {
+        {"n_group", 3, "n_group: 3, expected a number of groups that divides the 8 experts"},
+        {"n_group", 8, "n_group: 8, expected groups of at least two experts"},
+        {"n_group", 0, "n_group: expected 1 to 32"},
+        {"topk_group", 5, "topk_group: expected 1 to 4"},
+        {"num_experts_per_tok", 5, "n_group: 4, 5 of 8 experts are used, but 2 groups have 4"},
+    };
+    for (const auto& change : changes) {
+        writer.config["n_group"] = 4;
+        writer.config["num_experts_per_tok"] = 2;
+        writer.config["topk_group"] = 2;
+        writer.config[change.key] = change.value;
+        test_support::write_file(path() + "/config.json", writer.config.dump());
+        EXPECT_THAT(ModelFolder::open(path()).error().message, HasSubstr(change.problem));
     }
 }
 

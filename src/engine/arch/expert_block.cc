@@ -90,7 +90,7 @@ base::Status ExpertRunner::route(Device& device, const model::ModelConfig& confi
                        config.normalise_expert_weights, *routing_,
                        config.expert_weight_scale * config.residual_scale,
                        config.gating == model::Gating::sigmoid, weights.selection_bias.get(),
-                       weights.factors.get()});
+                       weights.factors.get(), config.n_expert_groups, config.n_expert_groups_used});
     return base::Ok{};
 }
 

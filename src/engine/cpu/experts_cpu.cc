@@ -1,42 +1,87 @@
 #include "engine/ops/experts.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <limits>
 #include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "base/index.h"
 #include "engine/cpu/cpu_device.h"
 #include "engine/cpu/cpu_memory.h"
+#include "model/limits.h"
 
 namespace helix::engine {
 namespace {
 
 using base::size_of;
 
-// The numbers of the `count` highest scores, ascending; of equal ones the lower. Scores that are
-// no numbers come last. bias: added to each, or empty.
-void choose(std::span<const float> scores, std::span<const float> bias,
-            std::span<std::int32_t> chosen) {
-    const auto taken_end = [&](std::size_t n) { return chosen.begin() + std::ptrdiff_t(n); };
-    const auto score_of = [&](std::size_t e) {
-        return bias.empty() ? scores[e] : scores[e] + bias[e];
-    };
-    for (std::size_t n = 0; n < chosen.size(); ++n) {
-        std::int32_t best = -1;
-        float top = 0;
-        for (std::size_t e = 0; e < scores.size(); ++e) {
+// The highest of the scores that were offered; of equal ones the first, and no numbers last.
+struct Best {
+    std::int32_t number = -1;
+    float score = 0;
+
+    void offer(std::size_t other, float its_score) {
+        const bool first_number = number >= 0 && std::isnan(score) && !std::isnan(its_score);
+        if (number >= 0 && !first_number && !(its_score > score)) return;
+        number = static_cast<std::int32_t>(other);
+        score = its_score;
+    }
+};
+
+// What the experts of a row are chosen by, in groups of equal size.
+struct Candidates {
+    std::span<const float> scores;
+    std::span<const float> bias;  // added to each, or empty
+    std::size_t group_size;
+
+    float score_of(std::size_t e) const { return bias.empty() ? scores[e] : scores[e] + bias[e]; }
+    // The best of a group but for those that are taken.
+    void offer_group(std::size_t group, std::span<const std::int32_t> taken, Best& best) const {
+        for (std::size_t e = group * group_size; e < (group + 1) * group_size; ++e) {
             const auto expert = static_cast<std::int32_t>(e);
-            if (std::find(chosen.begin(), taken_end(n), expert) != taken_end(n)) continue;
-            const float score = score_of(e);
-            const bool first_number = best >= 0 && std::isnan(top) && !std::isnan(score);
-            if (best >= 0 && !first_number && !(score > top)) continue;
-            best = expert;
-            top = score;
+            if (std::find(taken.begin(), taken.end(), expert) == taken.end())
+                best.offer(e, score_of(e));
         }
-        chosen[n] = best;
+    }
+};
+
+// A bit for each group that is kept.
+std::uint32_t kept_groups(const Candidates& candidates, std::size_t n_groups, int n_used) {
+    std::array<float, model::limits::kMaxExpertGroups> sums{};
+    for (std::size_t g = 0; g < n_groups; ++g) {
+        Best first, second;
+        candidates.offer_group(g, {}, first);
+        candidates.offer_group(g, {&first.number, 1}, second);
+        sums[g] = first.score + second.score;
+    }
+    std::uint32_t kept = 0;
+    for (int n = 0; n < n_used; ++n) {
+        Best best;
+        for (std::size_t g = 0; g < n_groups; ++g) {
+            if (((kept >> g) & 1U) == 0) best.offer(g, sums[g]);
+        }
+        kept |= 1U << static_cast<std::uint32_t>(best.number);
+    }
+    return kept;
+}
+
+// The numbers of the highest scores, ascending.
+void choose(const ops::RouteRows& op, std::span<const float> scores, std::span<const float> bias,
+            std::span<std::int32_t> chosen) {
+    const auto n_groups = size_of(op.n_groups);
+    const Candidates candidates{scores, bias, scores.size() / n_groups};
+    const std::uint32_t kept =
+        n_groups > 1 ? kept_groups(candidates, n_groups, op.n_groups_used) : 1U;
+    for (std::size_t n = 0; n < chosen.size(); ++n) {
+        Best best;
+        for (std::size_t g = 0; g < n_groups; ++g) {
+            if (((kept >> g) & 1U) != 0) candidates.offer_group(g, chosen.first(n), best);
+        }
+        chosen[n] = best.number;
     }
     std::sort(chosen.begin(), chosen.end());
 }
@@ -45,7 +90,7 @@ void choose(std::span<const float> scores, std::span<const float> bias,
 void route_by_softmax(const ops::Kernels& kernels, const ops::RouteRows& op,
                       std::span<float> scores, std::span<std::int32_t> chosen,
                       std::span<float> weights) {
-    choose(scores, {}, chosen);
+    choose(op, scores, {}, chosen);
     float top = -std::numeric_limits<float>::infinity();
     for (const std::int32_t expert : chosen) top = std::max(top, scores[size_of(expert)]);
     kernels.exp_row(scores.data(), std::ssize(scores), top, 1.0F, scores.data());
@@ -62,9 +107,9 @@ void route_by_softmax(const ops::Kernels& kernels, const ops::RouteRows& op,
 void route_by_sigmoid(const ops::Kernels& kernels, const ops::RouteRows& op,
                       std::span<const float> bias, std::span<float> scores,
                       std::span<std::int32_t> chosen, std::span<float> weights) {
-    if (bias.empty()) choose(scores, bias, chosen);
+    if (bias.empty()) choose(op, scores, bias, chosen);
     kernels.sigmoid_row(scores.data(), std::ssize(scores), scores.data());
-    if (!bias.empty()) choose(scores, bias, chosen);
+    if (!bias.empty()) choose(op, scores, bias, chosen);
     // So that a row whose chosen weights are all zero has zeros.
     float sum = 1e-20F;
     for (const std::int32_t expert : chosen) sum += scores[size_of(expert)];
@@ -95,6 +140,7 @@ void collect_visits(std::int64_t n_experts, CpuRouting& r) {
 }  // namespace
 
 void CpuDevice::route_rows(const ops::RouteRows& op) {
+    CHECK(op.n_groups == 1 || op.bias != nullptr);
     auto& r = static_cast<CpuRouting&>(op.routing);
     const auto n = size_of(op.n_experts);
     const auto used = size_of(op.n_used);

@@ -291,7 +291,8 @@ void DeviceGroup::route_rows(const ops::RouteRows& op) {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
         ranks_[rank]->route_rows({whole_of(op.scores, rank), op.rows, op.n_experts, op.n_used,
                                   op.normalise, *routing.of_rank[rank], op.factor, op.sigmoid,
-                                  of(op.bias, rank), of(op.expert_factors, rank)});
+                                  of(op.bias, rank), of(op.expert_factors, rank), op.n_groups,
+                                  op.n_groups_used});
     }
 }
 

@@ -17,6 +17,11 @@ namespace helix::engine::ops {
 // of all experts, or of the chosen ones, and then times the factor. With sigmoid a score is first
 // put through 1 / (1 + exp(-score)), and the weights are these numbers themselves, or over their
 // sum of the chosen ones.
+//
+// Experts may be in groups of equal size, of which a row keeps a few: those with the highest sums
+// of the two highest numbers that their experts are chosen by; of equal ones the lower number. It
+// then chooses among the experts of the groups that it keeps (DeepSeek-V3,
+// arXiv:2412.19437, 2.1.2).
 struct RouteRows {
     Buffer& scores;  // [rows, n_experts]; work space afterwards
     std::int64_t rows = 0;
@@ -32,6 +37,9 @@ struct RouteRows {
     const Buffer* bias = nullptr;
     // [n_experts]: one more factor of the weights of visits to each. Null: none.
     const Buffer* expert_factors = nullptr;
+    // With a bias: at most 32 groups of at least two experts, and the kept ones.
+    int n_groups = 1;
+    int n_groups_used = 1;
 };
 
 // y = the row of x that makes the visit; or, weighted, the weight times it.

@@ -88,12 +88,14 @@ Check routing_check(base::Random& random) {
         cases.push_back({9, 40, 5, normalise, true});
         cases.push_back({9, 40, 5, normalise, false, true});
         cases.push_back({9, 16, 2, normalise, true, false, true});
+        cases.push_back({9, 40, 5, normalise, true, false, false, 8, 3});
     }
     return make_check<RoutingCase>("routing", cases, routing_values, [](const RoutingCase& c) {
-        return fmt::format("{} rows, {} of {} experts{}{}{}{}", c.rows, c.n_used, c.n_experts,
+        return fmt::format("{} rows, {} of {} experts{}{}{}{}{}", c.rows, c.n_used, c.n_experts,
                            c.normalise ? ", normalised" : "", c.sigmoid ? ", by sigmoid" : "",
                            c.factors ? ", with factors" : "",
-                           c.weighted_inputs ? ", weighted inputs" : "");
+                           c.weighted_inputs ? ", weighted inputs" : "",
+                           c.n_groups > 1 ? ", in groups" : "");
     });
 }
 

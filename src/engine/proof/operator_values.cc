@@ -155,7 +155,7 @@ Values routing_values(Device& device, const RoutingCase& c, std::uint64_t seed) 
     device.route_rows({*of_rows, c.rows, c.n_experts, c.n_used, c.normalise, *routing,
                        c.normalise ? 0.7F : 1.0F, c.sigmoid,
                        c.sigmoid && !c.weighted_inputs ? bias.get() : nullptr,
-                       c.factors ? bias.get() : nullptr});
+                       c.factors ? bias.get() : nullptr, c.n_groups, c.n_groups_used});
     device.gather_visits({*routing, *from, *visits, kWidth, c.weighted_inputs});
     device.add_visits({*routing, *visits, *from, kWidth, c.factors, !c.weighted_inputs});
     std::vector<float> values;

@@ -43,6 +43,7 @@ struct RoutingCase {
     bool sigmoid = false;          // then with a bias for the choice
     bool factors = false;          // of experts; then the sums take the place of what was there
     bool weighted_inputs = false;  // then without the bias
+    int n_groups = 1, n_groups_used = 1;  // of experts; with the bias
 };
 // The sums that say which experts rows visit, in which order and with which weights, where scores
 // are equal or no numbers.

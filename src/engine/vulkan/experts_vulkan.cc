@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/check.h"
 #include "engine/vulkan/vulkan_device.h"
 #include "engine/vulkan/vulkan_groups.h"
 #include "engine/vulkan/vulkan_memory.h"
@@ -13,6 +14,7 @@ namespace helix::engine {
 
 // The host never learns the routing: it is sorted on the device.
 void VulkanDevice::route_rows(const ops::RouteRows& op) {
+    CHECK(op.n_groups == 1 || op.bias != nullptr);
     auto& r = static_cast<VulkanRouting&>(op.routing);
     r.rows = op.rows;
     r.n_experts = op.n_experts;
@@ -27,7 +29,7 @@ void VulkanDevice::route_rows(const ops::RouteRows& op) {
         VkDeviceAddress scores, bias, chosen, weights, expert_factors;
         std::uint32_t rows, n_experts, n_used, normalise;
         float factor;
-        std::uint32_t sigmoid, has_bias, has_factors;
+        std::uint32_t sigmoid, has_bias, has_factors, n_groups, n_groups_used, unused;
     } const route{vulkan(op.scores).address(),
                   op.bias == nullptr ? 0 : vulkan(*op.bias).address(),
                   r.chosen(),
@@ -40,7 +42,10 @@ void VulkanDevice::route_rows(const ops::RouteRows& op) {
                   op.factor,
                   op.sigmoid ? 1U : 0U,
                   op.bias != nullptr ? 1U : 0U,
-                  op.expert_factors != nullptr ? 1U : 0U};
+                  op.expert_factors != nullptr ? 1U : 0U,
+                  word(op.n_groups),
+                  word(op.n_groups_used),
+                  0};
     record.dispatch(shaders::route_rows, route, groups_for(op.rows, 32));
     record.barrier();
     struct {

@@ -296,6 +296,33 @@ base::Status check_weighted_inputs(const GgufFile& file, const DecoderTraits& tr
     return base::Ok{};
 }
 
+// Of some experts a row may choose only among those of a few groups. The rest of the routing must
+// be read.
+base::Status read_expert_groups(const GgufFile& file, const DecoderTraits& traits,
+                                ModelConfig& config) {
+    const std::string key = metadata_key(traits, "expert_group_count");
+    TRY(const std::int32_t groups, optional_int(file, key, 0, limits::kMaxExpertGroups, 0));
+    if (groups <= 1) return base::Ok{};
+    const auto wrong = [&](std::string_view text) {
+        return wrong_metadata(file, key, fmt::format("{}, {}", groups, text));
+    };
+    if (!traits.expert_groups)
+        return wrong("groups of experts are not supported in this architecture");
+    if (!config.selection_bias) {
+        return wrong(
+            "groups of experts are supported with expert_gating_func 2 (sigmoid) and a tensor "
+            "exp_probs_b.bias alone");
+    }
+    TRY(const std::int32_t used,
+        expect_int(file, metadata_key(traits, "expert_group_used_count"), 1, groups));
+    const std::string problem =
+        problem_with_expert_groups(config.n_experts, config.n_experts_used, groups, used);
+    if (!problem.empty()) return wrong(problem);
+    config.n_expert_groups = groups;
+    config.n_expert_groups_used = used;
+    return base::Ok{};
+}
+
 base::Status read_routing(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
     const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
     const std::string norm_key = key("expert_weights_norm");
@@ -319,19 +346,13 @@ base::Status read_routing(const GgufFile& file, const DecoderTraits& traits, Mod
         // Over the chosen experts alone it is what normalised weights are.
         if (function == 3) config.normalise_expert_weights = true;
     }
-    TRY(const std::int32_t groups,
-        optional_int(file, key("expert_group_count"), 0, limits::kMaxExperts, 0));
-    if (groups > 1) {
-        return wrong_metadata(file, key("expert_group_count"),
-                              fmt::format("{}, groups of experts are not supported", groups));
-    }
     if (config.weighted_expert_inputs) TRY_VOID(check_weighted_inputs(file, traits, config));
     const std::int32_t first = config.first_layer_with_experts();
     const std::string fused = fmt::format("blk.{}.ffn_gate_up_exps.weight", first);
     config.fused_experts = traits.dense_beside_experts && file.find_tensor(fused) != nullptr;
     const std::string bias = fmt::format("blk.{}.exp_probs_b.bias", first);
     config.selection_bias = config.gating == Gating::sigmoid && file.find_tensor(bias) != nullptr;
-    return base::Ok{};
+    return read_expert_groups(file, traits, config);
 }
 
 // Layers without experts, and the expert that every row visits.
@@ -602,6 +623,17 @@ base::Status check_vocabulary(const GgufFile& file, const ModelConfig& config) {
 }
 
 }  // namespace
+
+std::string problem_with_expert_groups(std::int32_t n_experts, std::int32_t n_used,
+                                       std::int32_t n_groups, std::int32_t n_groups_used) {
+    const std::int32_t each = n_experts / n_groups;
+    if (n_experts % n_groups != 0)
+        return fmt::format("expected a number of groups that divides the {} experts", n_experts);
+    if (each < 2) return "expected groups of at least two experts";
+    if (n_used <= n_groups_used * each) return "";
+    return fmt::format("{} of {} experts are used, but {} groups have {}", n_used, n_experts,
+                       n_groups_used, n_groups_used * each);
+}
 
 std::string metadata_key(const DecoderTraits& traits, std::string_view rest) {
     return fmt::format("{}.{}", traits.name, rest);

@@ -57,6 +57,7 @@ struct DecoderTraits {
     float attention_scale = 0.0F;       // of scores; 0: the usual
     bool dense_beside_experts = false;  // in every layer with experts
     bool weighted_expert_inputs = false;
+    bool expert_groups = false;  // there may be some
     bool shared_expert = false;  // as wide as the others, where the file says nothing
     bool expert_period = false;  // interleave_moe_layer_step may be there
     // Models of so many experts norm no queries and keys, unless kUnweightedQkNorm says so.
@@ -96,6 +97,11 @@ inline constexpr char kYarnTruncate[] = "rope.scaling.yarn_truncate";
 // queries and keys are normed without weights.
 inline constexpr char kAttentionChunkSize[] = "attention.chunk_size";
 inline constexpr char kUnweightedQkNorm[] = "attention.unweighted_qk_norm";
+
+// What is wrong with the choice of n_used of n_experts in so many groups, more than one, of which
+// some are used; "" if nothing is.
+std::string problem_with_expert_groups(std::int32_t n_experts, std::int32_t n_used,
+                                       std::int32_t n_groups, std::int32_t n_groups_used);
 
 // The whole key of a model's metadata, like "llama.rope.freq_base".
 std::string metadata_key(const DecoderTraits& traits, std::string_view rest);

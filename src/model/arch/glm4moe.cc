@@ -13,6 +13,7 @@ const DecoderTraits kGlm4Moe{.name = "glm4moe",
                              .experts = Presence::always,
                              .expert_width_key = "expert_feed_forward_length",
                              .gating = Gating::sigmoid,
-                             .feed_forward_norm = "post_attention_norm.weight"};
+                             .feed_forward_norm = "post_attention_norm.weight",
+                             .expert_groups = true};
 
 }  // namespace helix::model

@@ -242,18 +242,31 @@ class ConfigReader {
         return static_cast<std::int32_t>(value);
     }
 
-    // How experts are chosen by sigmoids.
-    base::Status read_sigmoid_routing() {
+    // How `used` experts are chosen by sigmoids.
+    base::Status read_sigmoid_routing(std::int32_t used) {
         if (config_.traits->gating != Gating::sigmoid) return base::Ok{};
         TRY(const std::string scoring, root_.text_or("scoring_func", "sigmoid"));
         if (scoring != "sigmoid") return root_.child("scoring_func").error("\"sigmoid\"");
-        TRY(const std::int32_t groups, count_or(root_, "n_group", kMaxCount, 1));
-        if (groups != 1) return root_.child("n_group").error("1");
+        TRY_VOID(read_expert_groups(used));
         TRY(config_.selection_bias,
             flag_or(root_, "use_routing_bias", !config_.traits->weighted_expert_inputs));
         TRY(const float scale, positive_or(root_, "routed_scaling_factor", 1));
         set_count("expert_gating_func", 2);
         set("expert_weights_scale", scale);
+        return base::Ok{};
+    }
+
+    base::Status read_expert_groups(std::int32_t used) {
+        TRY(const std::int32_t groups, count_or(root_, "n_group", limits::kMaxExpertGroups, 1));
+        if (groups == 1) return base::Ok{};
+        const JsonPlace place = root_.child("n_group");
+        if (!config_.traits->expert_groups) return place.error("1");
+        TRY(const std::int32_t groups_used, count_or(root_, "topk_group", groups, 1));
+        const std::string problem =
+            problem_with_expert_groups(config_.n_experts, used, groups, groups_used);
+        if (!problem.empty()) return place.complaint(fmt::format("{}, {}", groups, problem));
+        set_count("expert_group_count", groups);
+        set_count("expert_group_used_count", groups_used);
         return base::Ok{};
     }
 
@@ -395,7 +408,7 @@ class ConfigReader {
         set_count("expert_used_count", used);
         set_count("expert_feed_forward_length", config_.ffn);
         set("expert_weights_norm", normalise);
-        return read_sigmoid_routing();
+        return read_sigmoid_routing(used);
     }
 
     // Reads rope_theta and rope_scaling, or both in rope_parameters, as later versions write them.

@@ -10,7 +10,7 @@ layout(push_constant, scalar) uniform Push {
     Floats weights, expert_factors;
     uint rows, n_experts, n_used, normalise;
     float factor;
-    uint sigmoid, has_bias, has_factors;
+    uint sigmoid, has_bias, has_factors, n_groups, n_groups_used, unused;
 };
 
 bool is_taken(uint at, uint n, uint expert) {
@@ -27,19 +27,53 @@ float score_of(uint first, uint expert) {
     return biased;
 }
 
-// Of those not taken the one with the highest score; of equal ones the lower, and no numbers last.
-uint best_of(uint first, uint at, uint n) {
-    int best = -1;
-    float top = 0.0;
-    for (uint e = 0u; e < n_experts; ++e) {
-        if (is_taken(at, n, e)) continue;
-        float score = score_of(first, e);
-        bool better = best < 0 || (!is_nan(score) && (is_nan(top) || score > top));
-        if (!better) continue;
-        best = int(e);
-        top = score;
+// The highest of the scores that were offered; of equal ones the first, and no numbers last.
+struct Best {
+    int number;
+    float score;
+};
+
+void offer(inout Best best, uint number, float score) {
+    bool better = best.number < 0 || (!is_nan(score) && (is_nan(best.score) || score > best.score));
+    if (better) best = Best(int(number), score);
+}
+
+// The sum of the two highest scores of a group.
+float score_of_group(uint first, uint group) {
+    uint size = n_experts / n_groups;
+    Best one = Best(-1, 0.0), two = Best(-1, 0.0);
+    for (uint e = group * size; e < (group + 1u) * size; ++e) offer(one, e, score_of(first, e));
+    for (uint e = group * size; e < (group + 1u) * size; ++e) {
+        if (int(e) != one.number) offer(two, e, score_of(first, e));
     }
-    return uint(best);
+    precise float sum = one.score + two.score;
+    return sum;
+}
+
+// A bit for each group that is kept.
+uint kept_groups(uint first) {
+    uint kept = 0u;
+    for (uint n = 0u; n < n_groups_used; ++n) {
+        Best best = Best(-1, 0.0);
+        for (uint g = 0u; g < n_groups; ++g) {
+            if (((kept >> g) & 1u) == 0u) offer(best, g, score_of_group(first, g));
+        }
+        kept |= 1u << uint(best.number);
+    }
+    return kept;
+}
+
+// Of those not taken the one with the highest score.
+uint best_of(uint first, uint at, uint n, uint kept) {
+    uint size = n_experts / n_groups;
+    Best best = Best(-1, 0.0);
+    for (uint g = 0u; g < n_groups; ++g) {
+        if (((kept >> g) & 1u) == 0u) continue;
+        for (uint e = g * size; e < (g + 1u) * size; ++e) {
+            if (!is_taken(at, n, e)) offer(best, e, score_of(first, e));
+        }
+    }
+    return uint(best.number);
 }
 
 void insert_sorted(uint at, uint n) {
@@ -51,8 +85,9 @@ void insert_sorted(uint at, uint n) {
 }
 
 void choose(uint first, uint at) {
+    uint kept = n_groups > 1u ? kept_groups(first) : 1u;
     for (uint n = 0u; n < n_used; ++n) {
-        chosen.v[at + n] = best_of(first, at, n);
+        chosen.v[at + n] = best_of(first, at, n, kept);
         insert_sorted(at, n);
     }
 }
