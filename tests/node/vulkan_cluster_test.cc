@@ -191,11 +191,11 @@ class VulkanCluster : public RealCluster, public ::testing::WithParamInterface<C
             if (!drafted) request.max_draft_tokens = 0;
             sinks.push_back(std::make_shared<RecordingSink>());
             server_->submit(request, sinks.back());
-            if (!GetParam().tight) sinks.back()->wait_done(60);
+            if (!GetParam().tight) sinks.back()->wait_done(600);
         }
         std::vector<Answer> all;
         for (const auto& sink : sinks) {
-            EXPECT_TRUE(sink->wait_done(60));
+            EXPECT_TRUE(sink->wait_done(600));
             EXPECT_EQ(sink->rejection_ + sink->error_, "");
             EXPECT_EQ(sink->pipeline_.size(), 3U);
             EXPECT_EQ(sink->pipeline_.at(1).worker, worker_called("b").worker);
