@@ -279,7 +279,6 @@ base::Status read_window(const GgufFile& file, const DecoderTraits& traits, Mode
     return base::Ok{};
 }
 
-// How rows choose their experts and weigh them. The number of layers and experts must be set.
 // Rows that are weighted before the experts read them have the sigmoids of their scores for
 // weights.
 base::Status check_weighted_inputs(const GgufFile& file, const DecoderTraits& traits,
@@ -323,6 +322,7 @@ base::Status read_expert_groups(const GgufFile& file, const DecoderTraits& trait
     return base::Ok{};
 }
 
+// How rows choose their experts and weigh them. The number of layers and experts must be set.
 base::Status read_routing(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
     const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
     const std::string norm_key = key("expert_weights_norm");
