@@ -27,6 +27,8 @@ float score_of(uint first, uint expert) {
     return biased;
 }
 
+const uint kMostGroups = 32u;  // kMaxExpertGroups of model/limits.h
+
 // The highest of the scores that were offered; of equal ones the first, and no numbers last.
 struct Best {
     int number;
@@ -52,11 +54,13 @@ float score_of_group(uint first, uint group) {
 
 // A bit for each group that is kept.
 uint kept_groups(uint first) {
+    float sums[kMostGroups];
+    for (uint g = 0u; g < n_groups; ++g) sums[g] = score_of_group(first, g);
     uint kept = 0u;
     for (uint n = 0u; n < n_groups_used; ++n) {
         Best best = Best(-1, 0.0);
         for (uint g = 0u; g < n_groups; ++g) {
-            if (((kept >> g) & 1u) == 0u) offer(best, g, score_of_group(first, g));
+            if (((kept >> g) & 1u) == 0u) offer(best, g, sums[g]);
         }
         kept |= 1u << uint(best.number);
     }
