@@ -97,6 +97,12 @@ void GgufBuilder::set(std::string key, GgufValue value) {
     metadata_.emplace_back(std::move(key), std::move(value));
 }
 
+void GgufBuilder::set_raw(std::string key, RawGgufValue value) {
+    for (const auto& entry : metadata_) CHECK(entry.first != key);
+    CHECK(value.size() >= sizeof(std::uint32_t));
+    metadata_.emplace_back(std::move(key), std::move(value));
+}
+
 void GgufBuilder::add_tensor(std::string name, TensorType type, std::vector<std::int64_t> shape) {
     const TensorTypeInfo* info = tensor_type_info(type);
     CHECK(info != nullptr);
@@ -121,7 +127,11 @@ std::vector<std::byte> GgufBuilder::header() const {
     out.number(std::uint64_t{metadata_.size()});
     for (const auto& [key, value] : metadata_) {
         out.string(key);
-        out.value(value);
+        if (const auto* raw = std::get_if<RawGgufValue>(&value)) {
+            out.raw(raw->data(), raw->size());
+        } else {
+            out.value(std::get<GgufValue>(value));
+        }
     }
     for (const TensorInfo& tensor : tensors_) {
         out.string(tensor.name);

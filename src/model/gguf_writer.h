@@ -33,12 +33,16 @@ using GgufValue =
                  std::vector<float>, std::vector<bool>, std::vector<std::string>,
                  std::vector<std::uint64_t>, std::vector<std::int64_t>, std::vector<double>>;
 
+// A value of any kind as a header has it, its type first (raw_metadata.h).
+using RawGgufValue = std::vector<std::byte>;
+
 class GgufBuilder {
   public:
     // alignment is a power of two of at least 8.
     explicit GgufBuilder(std::uint32_t alignment = 32);
     // Keys are written in the order they are set, each once.
     void set(std::string key, GgufValue value);
+    void set_raw(std::string key, RawGgufValue value);
     // The shape has 1 to 4 positive dimensions, of which the first is a multiple of the type's
     // block size.
     void add_tensor(std::string name, TensorType type, std::vector<std::int64_t> shape);
@@ -52,7 +56,7 @@ class GgufBuilder {
 
   private:
     std::uint32_t alignment_;
-    std::vector<std::pair<std::string, GgufValue>> metadata_;
+    std::vector<std::pair<std::string, std::variant<GgufValue, RawGgufValue>>> metadata_;
     std::vector<TensorInfo> tensors_;
 };
 

@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "model/arch/decoder.h"
 #include "model/arch/rank_head.h"
+#include "model/file_type.h"
 #include "model/gguf_writer.h"
 #include "model/limits.h"
 #include "model/model_config.h"
@@ -31,68 +32,6 @@ constexpr char kChatTemplate[] =
 
 // And one for rankers, whose words are few, so that much of a small context is left.
 constexpr char kRankTemplate[] = "query: {query}\ntext: {document}\nanswer:";
-
-// llama.cpp's enum llama_ftype: what most matrices of the file are.
-std::uint32_t file_type(TensorType quant) {
-    switch (quant) {
-        case TensorType::f32:
-            return 0;
-        case TensorType::f16:
-            return 1;
-        case TensorType::q4_0:
-            return 2;
-        case TensorType::q8_0:
-            return 7;
-        case TensorType::q4_k:
-            return 14;
-        case TensorType::q6_k:
-            return 18;
-        case TensorType::q4_1:
-            return 3;
-        case TensorType::q5_0:
-            return 8;
-        case TensorType::q5_1:
-            return 9;
-        case TensorType::q2_k:
-            return 10;
-        case TensorType::q3_k:
-            return 11;
-        case TensorType::q5_k:
-            return 16;
-        case TensorType::iq3_xxs:
-            return 23;
-        case TensorType::iq3_s:
-            return 26;
-        case TensorType::iq4_nl:
-            return 25;
-        case TensorType::iq4_xs:
-            return 30;
-        case TensorType::iq2_xxs:
-            return 19;
-        case TensorType::iq2_xs:
-            return 20;
-        case TensorType::iq2_s:
-            return 28;
-        case TensorType::tq1_0:
-            return 36;
-        case TensorType::tq2_0:
-            return 37;
-        case TensorType::iq1_s:
-            return 24;
-        case TensorType::iq1_m:
-            return 31;
-        case TensorType::mxfp4:
-            return 38;
-        case TensorType::nvfp4:
-            return 39;
-        case TensorType::fp8:
-        case TensorType::int4:
-            return static_cast<std::uint32_t>(quant);
-        case TensorType::bf16:
-            return 32;
-    }
-    return 0;
-}
 
 // check_shape() has seen that there are such.
 const DecoderTraits& traits_of(const SynthShape& shape) {

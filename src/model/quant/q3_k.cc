@@ -26,14 +26,6 @@ void dequantize(const std::byte* bytes, std::size_t blocks, float* out) {
     }
 }
 
-void put_group_scale(std::uint8_t (&packed)[12], int group, unsigned value) {
-    std::uint8_t& low = packed[group % 8];
-    std::uint8_t& high = packed[8 + group % 4];
-    low = static_cast<std::uint8_t>(low | ((value & 15U) << (group < 8 ? 0U : 4U)));
-    high =
-        static_cast<std::uint8_t>(high | ((value >> 4U) << static_cast<unsigned>(2 * (group / 4))));
-}
-
 // The extreme element of a group becomes -4; the extreme group scale becomes -32.
 BlockQ3K quantize_block(const float* values) {
     float steps[16];
@@ -60,13 +52,7 @@ BlockQ3K quantize_block(const float* values) {
         }
         const float step = scale * static_cast<float>(packed);
         const auto q = static_cast<unsigned>(level(values[e], step, -4, 3) + 4);
-        const int half = e / 128;
-        const int quarter = e % 128 / 32;
-        std::uint8_t& low = block.low[32 * half + e % 32];
-        std::uint8_t& high = block.high[e % 32];
-        low = static_cast<std::uint8_t>(low | ((q & 3U) << static_cast<unsigned>(2 * quarter)));
-        high = static_cast<std::uint8_t>(high |
-                                         ((q >> 2U) << static_cast<unsigned>(4 * half + quarter)));
+        put_element(block, e, q);
     }
     return block;
 }

@@ -23,6 +23,26 @@ constexpr std::uint8_t group_scale(const std::uint8_t (&packed)[12], int group) 
     return static_cast<std::uint8_t>(low | (high << 4U));
 }
 
+// Sets the scale of a group, whose bits must be zero before.
+constexpr void put_group_scale(std::uint8_t (&packed)[12], int group, unsigned value) {
+    std::uint8_t& low = packed[group % 8];
+    std::uint8_t& high = packed[8 + group % 4];
+    low = static_cast<std::uint8_t>(low | ((value & 15U) << (group < 8 ? 0U : 4U)));
+    high =
+        static_cast<std::uint8_t>(high | ((value >> 4U) << static_cast<unsigned>(2 * (group / 4))));
+}
+
+// Sets q of an element, likewise.
+constexpr void put_element(BlockQ3K& block, int e, unsigned q) {
+    const int half = e / 128;
+    const int quarter = e % 128 / 32;
+    std::uint8_t& low = block.low[32 * half + e % 32];
+    std::uint8_t& high = block.high[e % 32];
+    low = static_cast<std::uint8_t>(low | ((q & 3U) << static_cast<unsigned>(2 * quarter)));
+    high =
+        static_cast<std::uint8_t>(high | ((q >> 2U) << static_cast<unsigned>(4 * half + quarter)));
+}
+
 extern const Format kQ3K;
 
 }  // namespace helix::model::quant

@@ -9,27 +9,13 @@
 namespace helix::model::quant {
 namespace {
 
-// Where element e (0-255) lies in low and high.
-struct Place {
-    int low;
-    int low_shift;
-    int high;
-    int high_shift;
-};
-constexpr Place place_of(int element) {
-    const int half = element / 128;
-    const int k = element % 128 / 32;
-    const int i = element % 32;
-    return {half * 64 + k % 2 * 32 + i, k < 2 ? 0 : 4, half * 32 + i, 2 * k};
-}
-
 void dequantize(const std::byte* bytes, std::size_t blocks, float* out) {
     for (std::size_t b = 0; b < blocks; ++b) {
         BlockQ6K block;
         std::memcpy(&block, bytes + b * sizeof block, sizeof block);
         const float scale = half_to_float(block.scale);
         for (int e = 0; e < 256; ++e) {
-            const Place at = place_of(e);
+            const PlaceQ6K at = place_in_q6_k(e);
             const std::int8_t group_scale = block.scales[e / 16];
             const int q = ((block.low[at.low] >> at.low_shift) & 15) |
                           (((block.high[at.high] >> at.high_shift) & 3) << 4);
@@ -64,11 +50,7 @@ BlockQ6K quantize_block(const float* values) {
         const std::int8_t group_scale = block.scales[e / 16];
         const float step = scale * static_cast<float>(group_scale);
         const unsigned q = static_cast<unsigned>(level(values[e], step, -32, 31) + 32);
-        const Place at = place_of(e);
-        std::uint8_t& low = block.low[at.low];
-        std::uint8_t& high = block.high[at.high];
-        low = static_cast<std::uint8_t>(low | ((q & 15U) << at.low_shift));
-        high = static_cast<std::uint8_t>(high | ((q >> 4U) << at.high_shift));
+        put_element(block, e, q);
     }
     return block;
 }

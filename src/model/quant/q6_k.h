@@ -16,6 +16,29 @@ struct BlockQ6K {
 };
 static_assert(sizeof(BlockQ6K) == 210);
 
+// Where element e (0-255) lies in low and high.
+struct PlaceQ6K {
+    int low;
+    int low_shift;
+    int high;
+    int high_shift;
+};
+constexpr PlaceQ6K place_in_q6_k(int element) {
+    const int half = element / 128;
+    const int k = element % 128 / 32;
+    const int i = element % 32;
+    return {half * 64 + k % 2 * 32 + i, k < 2 ? 0 : 4, half * 32 + i, 2 * k};
+}
+
+// Sets q of an element, whose bits must be zero before.
+constexpr void put_element(BlockQ6K& block, int e, unsigned q) {
+    const PlaceQ6K at = place_in_q6_k(e);
+    std::uint8_t& low = block.low[at.low];
+    std::uint8_t& high = block.high[at.high];
+    low = static_cast<std::uint8_t>(low | ((q & 15U) << at.low_shift));
+    high = static_cast<std::uint8_t>(high | ((q >> 4U) << at.high_shift));
+}
+
 extern const Format kQ6K;
 
 }  // namespace helix::model::quant
