@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <initializer_list>
 #include <limits>
 #include <map>
@@ -98,6 +99,9 @@ class ReferenceModel {
     // The products of a tensor's rows with x, and one of the rows.
     Row products(const std::string& tensor, const Row& x) { return times(tensor, x); }
     Row row_of(const std::string& tensor, std::int32_t row) { return matrix_row(tensor, row); }
+
+    // Told of every product: the tensor, the first of its rows, and what they are multiplied by.
+    std::function<void(const std::string& tensor, std::size_t first, const Row& x)> on_product;
 
     // How close the closest decision of a router was: the last chosen score less the first not
     // chosen one, of all rows so far.
@@ -277,6 +281,7 @@ class ReferenceModel {
     Row times(const std::string& name, std::size_t first, std::size_t n, const Row& x) {
         const Matrix& m = matrix(name);
         CHECK(x.size() == m.cols);
+        if (on_product) on_product(name, first, x);
         Row y(n, 0.0);
         for (std::size_t r = 0; r < n; ++r) {
             for (std::size_t i = 0; i < m.cols; ++i)

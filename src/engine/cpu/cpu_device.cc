@@ -54,12 +54,15 @@ base::Result<std::unique_ptr<Device>> CpuDevice::create(CpuDeviceOptions options
     TRY_VOID(check_ranks(options.ranks, options.threads, config));
     const ops::Kernels& kernels = ops::kernels(options.isa.value_or(ops::best_isa()));
     return std::unique_ptr<Device>(
-        new CpuDevice(kernels, place_threads(options.threads, options.ranks, options.cpus,
-                                             options.ranks > 1 ? read_numa_nodes() : NumaNodes())));
+        new CpuDevice(kernels,
+                      place_threads(options.threads, options.ranks, options.cpus,
+                                    options.ranks > 1 ? read_numa_nodes() : NumaNodes()),
+                      options.watcher));
 }
 
-CpuDevice::CpuDevice(const ops::Kernels& kernels, ThreadPlaces places)
+CpuDevice::CpuDevice(const ops::Kernels& kernels, ThreadPlaces places, InputWatcher* watcher)
     : kernels_(kernels),
+      watcher_(watcher),
       pool_(std::move(places)),
       reducers_(base::size_of(pool_.size()), ops::RowReducer(kernels)) {}
 
@@ -117,6 +120,10 @@ base::Result<std::unique_ptr<Matrix>> CpuDevice::make_matrix(const MatrixShape& 
         all.push_back(std::move(*packed));
     }
     return std::unique_ptr<Matrix>(std::make_unique<CpuMatrix>(shape, std::move(all)));
+}
+
+void CpuDevice::name_matrix(const Matrix& matrix, std::string_view tensor) {
+    if (watcher_ != nullptr) watcher_->matrix(matrix, tensor);
 }
 
 base::Status CpuDevice::write(Buffer& buffer, std::int64_t first, std::span<const float> values) {

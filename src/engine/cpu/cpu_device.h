@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "engine/cpu/attention_cpu.h"
@@ -18,13 +19,24 @@
 
 namespace helix::engine {
 
+// Sees what matrices multiply.
+class InputWatcher {
+  public:
+    virtual ~InputWatcher() = default;
+    // Before it multiplies anything.
+    virtual void matrix(const Matrix& matrix, std::string_view tensor) = 0;
+    // [rows, columns], that come to the matrix of so many of the tensor's: 0, or an expert.
+    virtual void rows(const Matrix& matrix, std::int64_t expert, std::span<const float> rows) = 0;
+};
+
 struct CpuDeviceOptions {
     int threads = 0;        // 0 = one for each core of the machine
     std::vector<int> cpus;  // cores to pin the threads to; empty = not pinned, see place_threads()
     // Tensor parallel ranks: groups of threads, each with its share of the heads and of every
     // matrix' outputs in memory of its own. Divides the key-value heads; at most one per thread.
     int ranks = 1;
-    std::optional<ops::Isa> isa;  // empty = the best of this machine; all give the same bits
+    std::optional<ops::Isa> isa;      // empty = the best of this machine; all give the same bits
+    InputWatcher* watcher = nullptr;  // null: nobody looks. Outlives the device.
 };
 
 // invalid: so many ranks do not divide the model's key-value heads, or have no thread each.
@@ -49,6 +61,7 @@ class CpuDevice final : public Device {
     std::unique_ptr<Routing> make_routing() override;
     base::Result<std::unique_ptr<Matrix>> make_matrix(const MatrixShape& shape,
                                                       std::span<const std::byte> data) override;
+    void name_matrix(const Matrix& matrix, std::string_view tensor) override;
     std::int64_t matrix_bytes(const MatrixShape& shape) const override;
     void expect_matrices(std::int64_t bytes) override;
 
@@ -77,10 +90,11 @@ class CpuDevice final : public Device {
     void reduce_logits(const ops::ReduceLogits& op) override;
 
   private:
-    CpuDevice(const ops::Kernels& kernels, ThreadPlaces places);
+    CpuDevice(const ops::Kernels& kernels, ThreadPlaces places, InputWatcher* watcher);
     std::shared_ptr<ops::MatrixMemory> matrix_memory();
 
     const ops::Kernels& kernels_;
+    InputWatcher* watcher_;
     ThreadPool pool_;
     std::int64_t expected_bytes_ = 0;                   // of matrices
     std::shared_ptr<ops::MatrixMemory> matrix_memory_;  // once one was made

@@ -200,6 +200,9 @@ void CpuDevice::expert_matmul(const ops::ExpertMatmul& op) {
                               matrix.shape().factor(expert)},
                              first,
                              count});
+            if (watcher_ == nullptr) continue;
+            const std::int64_t cols = matrix.shape().cols;
+            watcher_->rows(matrix, expert, {data_of(op.x) + first * cols, size_of(count * cols)});
         }
     }
     matmul_rows_.set(data_of(op.x), std::ssize(r.visits), op.to[0].matrix.shape().cols);

@@ -140,7 +140,12 @@ void CpuDevice::matmul(const ops::Matmul& op) {
         jobs_.push_back(
             {&matrix.packed(), {data_of(to.y), shape.rows, to.accumulate, shape.factor(0)}});
     }
-    matmul_rows_.set(data_of(op.x), op.rows, op.to[0].matrix.shape().cols);
+    const std::int64_t cols = op.to[0].matrix.shape().cols;
+    matmul_rows_.set(data_of(op.x), op.rows, cols);
+    for (const ops::Projection& to : op.to) {
+        if (watcher_ != nullptr)
+            watcher_->rows(to.matrix, 0, {data_of(op.x), base::size_of(op.rows * cols)});
+    }
     ops::matmul(kernels_, pool_, matmul_rows_, jobs_);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "base/result.h"
 #include "engine/device/memory.h"
@@ -72,6 +73,9 @@ class Device {
     // by such a matrix, or that is not its size.
     virtual base::Result<std::unique_ptr<Matrix>> make_matrix(const MatrixShape& shape,
                                                               std::span<const std::byte> data) = 0;
+    // A matrix that it has made is of this tensor of the model, for devices that tell of their
+    // matrices by name.
+    virtual void name_matrix(const Matrix& /*matrix*/, std::string_view /*tensor*/) {}
     // That such a matrix takes.
     virtual std::int64_t matrix_bytes(const MatrixShape& shape) const = 0;
     // Matrices made from here on will take about so many bytes, so they can lie side by side. 0:

@@ -78,6 +78,7 @@ base::Result<std::unique_ptr<Matrix>> WeightLoader::make(const model::TensorInfo
         return base::Error{made.error().code,
                            fmt::format("tensor {}: {}", info.name, made.error().message)};
     }
+    device_.name_matrix(**made, info.name);
     return made;
 }
 
@@ -109,6 +110,7 @@ base::Result<std::vector<std::unique_ptr<Matrix>>> WeightLoader::split_matrices(
                                         count > 1 ? std::span<const std::byte>(together) : of(0));
         first += n;
         if (made.ok()) {
+            device_.name_matrix(**made, name);
             parts.push_back(std::move(*made));
         } else if (status.ok()) {
             status = base::Error{made.error().code,
