@@ -36,7 +36,8 @@ void add_worker(App& app);
 void add_gateway(App& app);
 void add_model(App& app);
 void add_pull(App& app);
-void add_model_cache(CLI::App& model, App& app);  // to `helix model`
+void add_model_cache(CLI::App& model, App& app);         // to `helix model`
+void add_model_quantisation(CLI::App& model, App& app);  // likewise
 void add_plan(App& app);
 void add_machines(App& app);
 void add_devices(App& app);

@@ -1,4 +1,5 @@
-// helix model info FILE · helix model synth OUT (list and rm are in pull.cc)
+// helix model info FILE · helix model synth OUT (list and rm are in pull.cc; quantize, imatrix and
+// compare in quantize.cc)
 
 #include <cstdio>
 #include <memory>
@@ -43,12 +44,14 @@ std::string names_of(const std::vector<model::SynthShape>& shapes) {
 
 void add_model(App& app) {
     CLI::App* model = app.parser.add_subcommand(
-        "model", "Look at model files, list and remove pulled ones, make synthetic ones");
+        "model",
+        "Look at model files, list and remove pulled ones, quantise them, make synthetic ones");
     model->require_subcommand(1);
     model->footer(
         "Examples:\n"
         "  helix model info llama.gguf\n"
         "  helix model list\n"
+        "  helix model quantize llama-f16.gguf llama-q4.gguf --type q4_k_m\n"
         "  helix model synth --shape llama-1b --quant q8_0 out.gguf\n"
         "\n'helix model COMMAND --help' says more.");
 
@@ -69,6 +72,7 @@ void add_model(App& app) {
     });
 
     add_model_cache(*model, app);
+    add_model_quantisation(*model, app);
     CLI::App* synth = model->add_subcommand(
         "synth", "Writes a model of a real shape with random weights, for tests and benchmarks");
     auto options = std::make_shared<model::SynthOptions>();

@@ -30,13 +30,13 @@ import vocabulary as vocab_module
 from check import check_file
 from vocabulary import BOS, EOS, SPACE, Vocabulary, render
 
-HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD_DIM, FFN = 128, 8, 4, 2, 32, 384
+HEAD_DIM = 32  # of a hidden size of 128 four heads and two of keys and values; the feed-forward has three times its width
 CONTEXT, EPSILON, ROPE_BASE = 1024, 1e-5, 10000.0
 MUON_RATE, EMBEDDING_RATE, ADAM_RATE = 0.01, 0.03, 4e-3
 DECAY_FROM = 0.5  # of the steps; from there the rate falls and long rows are mixed in
 AGAIN_WEIGHT = 4.0  # on a name that came before: whom a story is about is hard to learn
 NAMES = set(stories.GIRLS + stories.BOYS + stories.KINDS)
-GROUP = HEADS // KV_HEADS
+GROUP = 2  # query heads for each head of keys and values
 
 Example = Tuple[List[int], List[float]]
 Shape = Tuple[int, int]  # rows, tokens
@@ -143,23 +143,47 @@ class Packer:
 
 
 # ---- model -------------------------------------------------------------------------------------
-def make_parameters(vocabulary: int, seed: int) -> Dict[str, torch.Tensor]:
+class Size(NamedTuple):
+    """Of a model, as its tensors have it."""
+    hidden: int
+    layers: int
+
+    @property
+    def kv_heads(self) -> int:
+        return self.hidden // HEAD_DIM // GROUP
+
+    @property
+    def heads(self) -> int:
+        return self.kv_heads * GROUP
+
+    @property
+    def ffn(self) -> int:
+        return 3 * self.hidden
+
+
+def size_of(parameters: Dict[str, torch.Tensor]) -> Size:
+    return Size(parameters["token_embd.weight"].shape[1],
+                sum(name.endswith("ffn_norm.weight") for name in parameters))
+
+
+def make_parameters(vocabulary: int, size: Size, seed: int) -> Dict[str, torch.Tensor]:
     """Tensors under their GGUF names; matrices are [out, in]."""
     torch.manual_seed(seed)
-    shapes = {"q": HEADS * HEAD_DIM, "k": KV_HEADS * HEAD_DIM, "v": KV_HEADS * HEAD_DIM}
-    parameters = {"token_embd.weight": torch.randn(vocabulary, HIDDEN)}
-    for i in range(LAYERS):
+    hidden, ffn = size.hidden, size.ffn
+    shapes = {"q": size.heads * HEAD_DIM, "k": size.kv_heads * HEAD_DIM, "v": size.kv_heads * HEAD_DIM}
+    parameters = {"token_embd.weight": torch.randn(vocabulary, hidden)}
+    for i in range(size.layers):
         prefix = f"blk.{i}."
-        parameters[prefix + "attn_norm.weight"] = torch.ones(HIDDEN)
-        for name, size in shapes.items():
-            parameters[f"{prefix}attn_{name}.weight"] = torch.randn(size, HIDDEN) * HIDDEN ** -0.5
-        parameters[prefix + "attn_output.weight"] = torch.randn(HIDDEN, HIDDEN) * 0.004
-        parameters[prefix + "ffn_norm.weight"] = torch.ones(HIDDEN)
+        parameters[prefix + "attn_norm.weight"] = torch.ones(hidden)
+        for name, rows in shapes.items():
+            parameters[f"{prefix}attn_{name}.weight"] = torch.randn(rows, hidden) * hidden ** -0.5
+        parameters[prefix + "attn_output.weight"] = torch.randn(hidden, hidden) * 0.004
+        parameters[prefix + "ffn_norm.weight"] = torch.ones(hidden)
         for name in ("gate", "up"):
-            parameters[f"{prefix}ffn_{name}.weight"] = torch.randn(FFN, HIDDEN) * HIDDEN ** -0.5
-        parameters[prefix + "ffn_down.weight"] = torch.randn(HIDDEN, FFN) * 0.004
-    parameters["output_norm.weight"] = torch.ones(HIDDEN)
-    parameters["output.weight"] = torch.zeros(vocabulary, HIDDEN)
+            parameters[f"{prefix}ffn_{name}.weight"] = torch.randn(ffn, hidden) * hidden ** -0.5
+        parameters[prefix + "ffn_down.weight"] = torch.randn(hidden, ffn) * 0.004
+    parameters["output_norm.weight"] = torch.ones(hidden)
+    parameters["output.weight"] = torch.zeros(vocabulary, hidden)
     return parameters
 
 
@@ -175,24 +199,26 @@ def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
 def forward(p: Dict[str, torch.Tensor], ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Logits [rows * length, vocabulary]."""
     rows, length = ids.shape
+    size = size_of(p)
+    heads, kv_heads = size.heads, size.kv_heads
     angle = torch.arange(length)[:, None] * ROPE_BASE ** (-torch.arange(0, HEAD_DIM, 2) / HEAD_DIM)
     cos, sin = angle.cos()[:, None], angle.sin()[:, None]
-    x = F.embedding(ids, p["token_embd.weight"]).view(rows * length, HIDDEN)
-    for i in range(LAYERS):
+    x = F.embedding(ids, p["token_embd.weight"]).view(rows * length, size.hidden)
+    for i in range(size.layers):
         def weight(name: str) -> torch.Tensor:
             return p[f"blk.{i}.{name}.weight"]
         h = rms_norm(x, weight("attn_norm"))
         joined = torch.cat([weight("attn_q"), weight("attn_k"), weight("attn_v")])
-        qkv = F.linear(h, joined).view(rows, length, HEADS + 2 * KV_HEADS, HEAD_DIM)
-        qk = rotate(qkv[:, :, :HEADS + KV_HEADS], cos, sin)
-        q = qk[:, :, :HEADS].transpose(1, 2).reshape(rows * KV_HEADS, GROUP * length, HEAD_DIM)
-        k = qk[:, :, HEADS:].transpose(1, 2).reshape(rows * KV_HEADS, length, HEAD_DIM)
-        v = qkv[:, :, HEADS + KV_HEADS:].transpose(1, 2).reshape(rows * KV_HEADS, length, HEAD_DIM)
+        qkv = F.linear(h, joined).view(rows, length, heads + 2 * kv_heads, HEAD_DIM)
+        qk = rotate(qkv[:, :, :heads + kv_heads], cos, sin)
+        q = qk[:, :, :heads].transpose(1, 2).reshape(rows * kv_heads, GROUP * length, HEAD_DIM)
+        k = qk[:, :, heads:].transpose(1, 2).reshape(rows * kv_heads, length, HEAD_DIM)
+        v = qkv[:, :, heads + kv_heads:].transpose(1, 2).reshape(rows * kv_heads, length, HEAD_DIM)
         scores = torch.bmm(q * HEAD_DIM ** -0.5, k.transpose(1, 2))
-        scores = torch.softmax(scores.view(rows, HEADS, length, length) + mask, -1)
-        mixed = torch.bmm(scores.view(rows * KV_HEADS, GROUP * length, length), v)
-        mixed = mixed.view(rows, HEADS, length, HEAD_DIM).transpose(1, 2)
-        x = x + F.linear(mixed.reshape(rows * length, HIDDEN), weight("attn_output"))
+        scores = torch.softmax(scores.view(rows, heads, length, length) + mask, -1)
+        mixed = torch.bmm(scores.view(rows * kv_heads, GROUP * length, length), v)
+        mixed = mixed.view(rows, heads, length, HEAD_DIM).transpose(1, 2)
+        x = x + F.linear(mixed.reshape(rows * length, size.hidden), weight("attn_output"))
         h = rms_norm(x, weight("ffn_norm"))
         gate_up = F.linear(h, torch.cat([weight("ffn_gate"), weight("ffn_up")]))
         gate, up = gate_up.chunk(2, -1)
@@ -242,9 +268,10 @@ def batch_shape(short: Shape, step: int, steps: int) -> Shape:
     return (1, 1024) if step > DECAY_FROM * steps and step % 8 == 0 else short
 
 
-def train(vocab: Vocabulary, recipe: Recipe, seed: int, steps: int, state_file: str) -> Dict[str, torch.Tensor]:
+def train(vocab: Vocabulary, recipe: Recipe, size: Size, seed: int, steps: int,
+          state_file: str) -> Dict[str, torch.Tensor]:
     """Goes on where state_file (if any) ends; an interrupted run comes to the same weights."""
-    parameters = make_parameters(recipe.vocabulary, seed)
+    parameters = make_parameters(recipe.vocabulary, size, seed)
     for tensor in parameters.values():
         tensor.requires_grad_()
     matrices = [t for n, t in parameters.items() if t.ndim == 2 and n.startswith("blk.")]
@@ -257,8 +284,8 @@ def train(vocab: Vocabulary, recipe: Recipe, seed: int, steps: int, state_file: 
     packer, shown, first = Packer(vocab, recipe, seed), 0.0, 0
     if state_file and pathlib.Path(state_file).exists():
         state = torch.load(state_file)
-        if state["run"] != (seed, steps):
-            raise SystemExit(f"{state_file} is of a run with (seed, steps) = {state['run']}")
+        if state["run"] != (seed, steps, *size):
+            raise SystemExit(f"{state_file} is of a run with (seed, steps, hidden, layers) = {state['run']}")
         first, shown, packer = state["step"], state["shown"], state["packer"]
         muon.buffers = state["muon"]
         adam.load_state_dict(state["adam"])
@@ -268,7 +295,7 @@ def train(vocab: Vocabulary, recipe: Recipe, seed: int, steps: int, state_file: 
     began, tokens = time.time(), 0
     for step in range(first, steps):
         if state_file and step % 200 == 0 and step > first:
-            torch.save({"run": (seed, steps), "step": step, "shown": shown, "packer": packer,
+            torch.save({"run": (seed, steps, *size), "step": step, "shown": shown, "packer": packer,
                         "muon": muon.buffers, "adam": adam.state_dict(), "parameters": parameters},
                        state_file)
         rows, length = batch_shape(recipe.short, step, steps)
@@ -297,22 +324,25 @@ def train(vocab: Vocabulary, recipe: Recipe, seed: int, steps: int, state_file: 
 
 
 # ---- export ------------------------------------------------------------------------------------
-def export(path: str, vocab: Vocabulary, recipe: Recipe, parameters: Dict[str, torch.Tensor]) -> None:
+def export(path: str, vocab: Vocabulary, recipe: Recipe, parameters: Dict[str, torch.Tensor], whole: bool) -> None:
+    """whole: matrices are floats, too."""
     text, u32, f32 = gguf.STRING, gguf.U32, gguf.F32
+    size = size_of(parameters)
+    of_matrices = gguf.TENSOR_F32 if whole else gguf.TENSOR_Q8_0
     metadata = [
         ("general.architecture", text, "llama"),
         ("general.name", text, recipe.name),
         ("general.author", text, "Helix contributors"),
         ("general.license", text, "apache-2.0"),
         ("general.description", text, recipe.description),
-        ("general.file_type", u32, 7),
+        ("general.file_type", u32, 0 if whole else 7),
         ("general.quantization_version", u32, 2),
         ("llama.context_length", u32, CONTEXT),
-        ("llama.embedding_length", u32, HIDDEN),
-        ("llama.block_count", u32, LAYERS),
-        ("llama.feed_forward_length", u32, FFN),
-        ("llama.attention.head_count", u32, HEADS),
-        ("llama.attention.head_count_kv", u32, KV_HEADS),
+        ("llama.embedding_length", u32, size.hidden),
+        ("llama.block_count", u32, size.layers),
+        ("llama.feed_forward_length", u32, size.ffn),
+        ("llama.attention.head_count", u32, size.heads),
+        ("llama.attention.head_count_kv", u32, size.kv_heads),
         ("llama.attention.layer_norm_rms_epsilon", f32, EPSILON),
         ("llama.rope.dimension_count", u32, HEAD_DIM),
         ("llama.rope.freq_base", f32, ROPE_BASE),
@@ -329,7 +359,7 @@ def export(path: str, vocab: Vocabulary, recipe: Recipe, parameters: Dict[str, t
         ("tokenizer.ggml.add_space_prefix", gguf.BOOL, True),
         ("tokenizer.chat_template", text, recipe.template),
     ]
-    tensors = [(name, tensor.numpy(), gguf.TENSOR_F32 if tensor.ndim == 1 else gguf.TENSOR_Q8_0)
+    tensors = [(name, tensor.numpy(), gguf.TENSOR_F32 if tensor.ndim == 1 else of_matrices)
                for name, tensor in parameters.items()]
     gguf.write(path, metadata, tensors)
 
@@ -350,9 +380,14 @@ def main() -> int:
     options.add_argument("--out", help="file to write [models/NAME.gguf]")
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--steps", type=int, default=2600, help="training steps of about 1000 tokens")
+    options.add_argument("--hidden", type=int, default=128, help="width, a multiple of 64 [128]")
+    options.add_argument("--layers", type=int, default=8)
+    options.add_argument("--float", action="store_true", help="write matrices as F32, not as Q8_0")
     options.add_argument("--state", default="", help="file that an interrupted run goes on from")
     options.add_argument("--threads", type=int, default=1)
     args = options.parse_args()
+    if args.hidden % (HEAD_DIM * GROUP) != 0:
+        options.error(f"--hidden: no multiple of {HEAD_DIM * GROUP}")
     recipe = CALLER if args.tools else TALKER
     out = args.out or f"models/{recipe.name}.gguf"
     torch.set_num_threads(args.threads)
@@ -364,10 +399,10 @@ def main() -> int:
     assert len(vocab.pieces) == recipe.vocabulary, "the corpus has too few different words"
     print(f"vocabulary: {len(vocab.pieces)} pieces, {sum(sizes) / 500:.0f} tokens per document, "
           f"{sum(map(len, texts[:500])) / sum(sizes):.2f} characters per token", flush=True)
-    parameters = train(vocab, recipe, args.seed, args.steps, args.state)
+    parameters = train(vocab, recipe, Size(args.hidden, args.layers), args.seed, args.steps, args.state)
     count = sum(t.numel() for t in parameters.values())
     pathlib.Path(out).parent.mkdir(parents=True, exist_ok=True)
-    export(out, vocab, recipe, parameters)
+    export(out, vocab, recipe, parameters, args.float)
     print(f"export: {count} parameters, {pathlib.Path(out).stat().st_size} bytes -> {out}")
     ids = vocab.encode(render([("user", recipe.question)], True))
     return check_file(out, logits_for_check(out, ids), ids)

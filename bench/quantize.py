@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""What quantising a model costs: its size, and how far its predictions are from those that it had.
+
+usage: bench/quantize.py HELIX MODEL.gguf [--text FILE] [--held-out FILE] [--types q4_k,q3_k,...] [--tokens 20000]
+           [--held-out-tokens 8000] [--threads N] [--json FILE]
+
+Quantises MODEL to each type with `helix model quantize`, without and with an importance matrix of --text, and
+compares each with MODEL over --held-out by `helix model compare`. Prints a table for docs/quantize.md. Without
+texts it draws both from the grammar of tools/demo_model with different seeds, as a demo model wants them
+(tools/demo_model/train.py --hidden 256 --layers 4 --float).
+"""
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TYPES = ("bf16,q8_0,q6_k,q5_k_m,q5_k,q5_1,q5_0,q4_k_m,q4_k,q4_1,q4_0,iq4_nl,iq4_xs,q3_k_m,q3_k,iq3_s,iq3_xxs,"
+         "q2_k_m,q2_k,iq2_s,iq2_xs,iq2_xxs")
+
+
+def helix(args, *command):
+    done = subprocess.run([args.helix, "model", *command, "--json"], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"helix model {' '.join(command)}:\n{done.stderr}{done.stdout}")
+    return json.loads(done.stdout)
+
+
+def draw_text(path, seed):
+    """What a demo model was trained on."""
+    sys.path.insert(0, os.path.join(ROOT, "tools", "demo_model"))
+    import corpus
+    from vocabulary import render
+    rng = random.Random(seed)
+    with open(path, "w", encoding="utf-8") as out:
+        out.writelines(render(corpus.draw_document(rng)) for _ in range(1000))
+
+
+def measure(args, folder, kind, imatrix):
+    path = os.path.join(folder, "quantised.gguf")
+    made = helix(args, "quantize", args.model, path, "--type", kind, "--force", *threads(args),
+                 *(["--imatrix", imatrix] if imatrix else []))
+    found = helix(args, "compare", args.model, path, "--text", args.held_out, "--parse-special", "--tokens",
+                  str(args.held_out_tokens), *threads(args))
+    return {"type": kind, "imatrix": bool(imatrix), "bits": made["bits_per_weight"],
+            "bytes": made["bytes"], **found}
+
+
+def threads(args):
+    return ["--threads", str(args.threads)] if args.threads else []
+
+
+def line(plain, weighed):
+    def both(key, form):
+        return f"{plain[key]:{form}} | {weighed[key]:{form}}"
+    return (f"| {plain['type']} | {plain['bits']:.2f} | {plain['bytes'] / 1e6:.2f} | {both('mean_kl', '.5f')} | "
+            f"{both('perplexity', '.4f')} | {100 * plain['same_top']:.2f} | {100 * weighed['same_top']:.2f} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("helix")
+    parser.add_argument("model")
+    parser.add_argument("--text", help="of which the importance matrix is made")
+    parser.add_argument("--held-out", help="on which models are compared")
+    parser.add_argument("--types", default=TYPES)
+    parser.add_argument("--tokens", type=int, default=20000)
+    parser.add_argument("--held-out-tokens", type=int, default=8000)
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--json", help="write all figures there")
+    args = parser.parse_args()
+    if bool(args.text) != bool(args.held_out):
+        parser.error("--text and --held-out go together")
+    results = []
+    with tempfile.TemporaryDirectory(prefix="helix-quantize-") as folder:
+        if not args.text:
+            args.text, args.held_out = (os.path.join(folder, name) for name in ("text", "held-out"))
+            draw_text(args.text, "text")
+            draw_text(args.held_out, "held out")
+        imatrix = os.path.join(folder, "imatrix")
+        helix(args, "imatrix", args.model, "--text", args.text, "--parse-special", "--tokens",
+              str(args.tokens), "--output", imatrix, *threads(args))
+        print("| type | bits a weight | MB | KL, even | KL, weighed | perplexity, even | weighed | "
+              "same first %, even | weighed |\n|---|---|---|---|---|---|---|---|---|")
+        for kind in args.types.split(","):
+            pair = [measure(args, folder, kind, None), measure(args, folder, kind, imatrix)]
+            results += pair
+            print(line(*pair), flush=True)
+    print(f"\nperplexity of {os.path.basename(args.model)}: {results[0]['base_perplexity']:.4f}, "
+          f"{results[0]['tokens']} tokens; standard errors of the mean KL up to "
+          f"{max(r['mean_kl_error'] / max(r['mean_kl'], 1e-9) for r in results):.0%} of it")
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as out:
+            json.dump(results, out, indent=1)
+
+
+if __name__ == "__main__":
+    main()
