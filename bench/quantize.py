@@ -54,10 +54,9 @@ def threads(args):
 
 
 def line(plain, weighed):
-    def both(key, form):
-        return f"{plain[key]:{form}} | {weighed[key]:{form}}"
-    return (f"| {plain['type']} | {plain['bits']:.2f} | {plain['bytes'] / 1e6:.2f} | {both('mean_kl', '.5f')} | "
-            f"{both('perplexity', '.4f')} | {100 * plain['same_top']:.2f} | {100 * weighed['same_top']:.2f} |")
+    return (f"| `{plain['type']}` | {plain['bits']:.2f} | {plain['bytes'] / 1e6:.2f} | {plain['mean_kl']:.5f} | "
+            f"{weighed['mean_kl']:.5f} | {plain['perplexity']:.2f} | {weighed['perplexity']:.2f} | "
+            f"{100 * plain['same_top']:.1f} %, {100 * weighed['same_top']:.1f} % |")
 
 
 def main():
@@ -83,8 +82,8 @@ def main():
         imatrix = os.path.join(folder, "imatrix")
         helix(args, "imatrix", args.model, "--text", args.text, "--parse-special", "--tokens",
               str(args.tokens), "--output", imatrix, *threads(args))
-        print("| type | bits a weight | MB | KL, even | KL, weighed | perplexity, even | weighed | "
-              "same first %, even | weighed |\n|---|---|---|---|---|---|---|---|---|")
+        print("| type | bits a weight | MB | KL divergence, weighed evenly | by an importance matrix | perplexity, "
+              "evenly | by an importance matrix | same first token |\n|" + " --- |" * 8)
         for kind in args.types.split(","):
             pair = [measure(args, folder, kind, None), measure(args, folder, kind, imatrix)]
             results += pair
