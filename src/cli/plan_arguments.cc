@@ -107,6 +107,7 @@ base::Result<lab::PlanSettings> plan_settings(const PlanArguments& a) {
         return base::invalid("--judge: '" + a.judge + "' is neither simulate nor none");
     }
     settings.judge = a.judge == "simulate";
+    settings.choose_policy = !a.usual_policy;
     settings.placement = a.placement;
     settings.lengths = a.lengths;
     settings.threads = a.threads;
@@ -161,6 +162,10 @@ void PlanArguments::add_to(CLI::App& command) {
                .add_option("--judge", judge,
                            "simulate: the best candidates run in the simulator; none")
                ->capture_default_str(),
+           command.add_flag("--usual-policy", usual_policy,
+                            "plan for the usual policy, and choose none with the plan (how much "
+                            "time prompts get beside decodes, how full KV memory becomes, how many "
+                            "prompts run)"),
            command
                .add_option("--convention", convention,
                            "bandwidth to tokens/s as the paper says or as its reference does")

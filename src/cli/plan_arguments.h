@@ -32,6 +32,7 @@ struct PlanArguments {
     double rate = 0;
     std::string lengths;
     std::string judge = "simulate";
+    bool usual_policy = false;
 
     std::string solver = "cbc";
     int prune = 0;

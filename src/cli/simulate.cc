@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -37,6 +38,9 @@ struct SimulateArguments {
     std::string scheduler = "helix";
     BatchingArguments batching;
     std::int32_t groups = 0;
+    std::optional<double> prefill_share;
+    std::optional<double> kv_high_water;
+    std::string prefill_target;
     bool no_balance = false;
     std::string balance = "helix";
     lab::LoadChoice load;
@@ -80,9 +84,33 @@ base::Result<lab::Simulated> simulate_reference(const SimulateArguments& a,
     TRY(rules.batching.order, reference_batching(a.batching));
     rules.batching.prompt_every = a.batching.prompt_every;
     if (a.balance != "helix") return base::invalid("--balance: needs --policy helix");
+    if (a.prefill_share) return base::invalid("--prefill-share: needs --policy helix");
+    if (a.kv_high_water) return base::invalid("--kv-high-water: needs --policy helix");
+    if (!a.prefill_target.empty()) return base::invalid("--prefill-target: needs --policy helix");
     TRY(const lab::SimulationTask task, simulation_task(a));
     SimulationLines lines;
     return lab::simulate_published(problem, rules, task, lines.progress());
+}
+
+// What of the plan's policy the user wants otherwise.
+base::Status change_policy(const SimulateArguments& a, spec::PlacementFile& layout) {
+    if (a.prefill_share && !(*a.prefill_share > 0)) {
+        return base::invalid("--prefill-share: expected a number above 0");
+    }
+    if (a.kv_high_water && !(*a.kv_high_water > 0 && *a.kv_high_water <= 1)) {
+        return base::invalid("--kv-high-water: expected a number above 0 and at most 1");
+    }
+    spec::ServingPolicy policy = layout.policy.value_or(spec::ServingPolicy());
+    if (!a.prefill_target.empty()) {
+        TRY(policy.prefill_target_s, spec::parse_duration("--prefill-target", a.prefill_target));
+        if (!(policy.prefill_target_s > 0)) {
+            return base::invalid("--prefill-target: expected a time above 0, like 2s");
+        }
+    }
+    policy.prefill_share = a.prefill_share.value_or(policy.prefill_share);
+    policy.kv_high_water = a.kv_high_water.value_or(policy.kv_high_water);
+    layout.policy = policy;
+    return base::Ok{};
 }
 
 base::Result<lab::Simulated> simulate_helix(const SimulateArguments& a,
@@ -111,6 +139,7 @@ base::Result<lab::Simulated> simulate_helix(const SimulateArguments& a,
         const auto added = lab::add_flows(problem, layout, plan::Batching::helix, true);
         if (!added.ok()) return base::invalid(a.placement + ": " + added.error().message);
     }
+    TRY_VOID(change_policy(a, layout));
     SimulationLines lines;
     return lab::simulate_own(problem, std::move(layout), rules, task, lines.progress());
 }
@@ -150,6 +179,15 @@ void add_policy_options(CLI::App& command, SimulateArguments& a) {
         "run's replay, or separate pipelines with more layers than the tables cover");
     command.add_option("--scheduler", a.scheduler, core::list_routers())->capture_default_str();
     add_batching_options(command, a.batching);
+    command.add_option("--prefill-share", a.prefill_share,
+                       "helix policy: how many times the decodes' time prompts may take on a "
+                       "machine while both wait [as the plan says, else 3]");
+    command.add_option("--kv-high-water", a.kv_high_water,
+                       "helix policy: fuller machines get no new requests [as the plan says, else "
+                       "0.9]");
+    command.add_option("--prefill-target", a.prefill_target,
+                       "helix policy: under load so many prompts run that a first token comes "
+                       "after about this time [as the plan says, else 2s]");
     command
         .add_option("--groups", a.groups,
                     "helix policy: most groups that decodes travel in; 0: as `serve` does it")

@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "node/clock.h"
 #include "plan/change/placement_diff.h"
@@ -36,6 +37,63 @@ bool worth_moving(const spec::ClusterSpec& cluster, const spec::ModelSpec& model
         plan::placement_diff(cluster, model, current, best.placement, 0);
     const double price = plan::move_price(tokens_per_s(stays), kLoadBytesPerS, kHorizonS);
     return tokens_per_s(best) - price * static_cast<double>(diff.bytes) > tokens_per_s(stays);
+}
+
+std::optional<std::int32_t> node_called(const spec::ClusterSpec& cluster, const std::string& name) {
+    const auto node = std::find_if(cluster.nodes.begin(), cluster.nodes.end(),
+                                   [&](const spec::NodeSpec& n) { return n.name == name; });
+    if (node == cluster.nodes.end()) return std::nullopt;
+    return static_cast<std::int32_t>(node - cluster.nodes.begin());
+}
+
+base::Result<plan::PlanOptions> options_for_named(const spec::ClusterSpec& cluster,
+                                                  const NamedPlacement& chosen) {
+    plan::PlanOptions options;
+    options.method = plan::Method::manual;
+    options.manual.layers.resize(cluster.nodes.size());
+    std::string missing;
+    for (const auto& [name, layers] : chosen) {
+        const std::optional<std::int32_t> node = node_called(cluster, name);
+        if (!node) {
+            missing += (missing.empty() ? "" : ", ") + name;
+            continue;
+        }
+        options.manual.layers[static_cast<std::size_t>(*node)] = layers;
+    }
+    if (!missing.empty()) {
+        return base::Error{base::Errc::unavailable, fmt::format("waits for {}", missing)};
+    }
+    return options;
+}
+
+// The file's flows between the nodes of the cluster, all of which have a node's name of the file.
+std::vector<spec::LinkFlow> flows_between(const spec::ClusterSpec& cluster,
+                                          const spec::PlacementFile& file) {
+    const auto node = [&](std::int32_t of_file) {
+        if (of_file == spec::kCoordinator) return spec::kCoordinator;
+        const std::optional<std::int32_t> found =
+            node_called(cluster, file.node_names[static_cast<std::size_t>(of_file)]);
+        CHECK(found);
+        return *found;
+    };
+    std::vector<spec::LinkFlow> flows;
+    for (const spec::LinkFlow& flow : file.flows) {
+        flows.push_back({node(flow.from), node(flow.to), flow.tokens_per_s});
+    }
+    return flows;
+}
+
+// A flow from or to a node without layers would have no machine.
+base::Status check_flows(const spec::PlacementFile& file, const std::string& path) {
+    for (const spec::LinkFlow& flow : file.flows) {
+        for (const std::int32_t node : {flow.from, flow.to}) {
+            if (node == spec::kCoordinator) continue;
+            if (!file.placement.layers[static_cast<std::size_t>(node)].empty()) continue;
+            return base::invalid(fmt::format("{}: flows: {} has no layers", path,
+                                             file.node_names[static_cast<std::size_t>(node)]));
+        }
+    }
+    return base::Ok{};
 }
 
 }  // namespace
@@ -139,23 +197,7 @@ ReplanFunction planner_for(const spec::ModelSpec& model, base::Duration limit) {
 NamedPlanFunction named_planner_for(const spec::ModelSpec& model) {
     return [model](const spec::ClusterSpec& cluster,
                    const NamedPlacement& chosen) -> base::Result<plan::PlanReport> {
-        plan::PlanOptions options;
-        options.method = plan::Method::manual;
-        options.manual.layers.resize(cluster.nodes.size());
-        std::string missing;
-        for (const auto& [name, layers] : chosen) {
-            const auto node =
-                std::find_if(cluster.nodes.begin(), cluster.nodes.end(),
-                             [&, &name = name](const spec::NodeSpec& n) { return n.name == name; });
-            if (node == cluster.nodes.end()) {
-                missing += (missing.empty() ? "" : ", ") + name;
-                continue;
-            }
-            options.manual.layers[static_cast<std::size_t>(node - cluster.nodes.begin())] = layers;
-        }
-        if (!missing.empty()) {
-            return base::Error{base::Errc::unavailable, fmt::format("waits for {}", missing)};
-        }
+        TRY(const plan::PlanOptions options, options_for_named(cluster, chosen));
         return plan::plan(cluster, model, options);
     };
 }
@@ -172,18 +214,30 @@ base::Result<FilePlacement> planner_for_file(const spec::ModelSpec& model,
                              ": has no \"node_names\", so its layers cannot be given to "
                              "workers (helix plan --output writes them)");
     }
+    TRY_VOID(check_flows(file, path));
     FilePlacement fixed;
+    fixed.policy = file.policy.value_or(spec::ServingPolicy());
     NamedPlacement layers;
     for (std::size_t i = 0; i < file.placement.layers.size(); ++i) {
         if (file.placement.layers[i].empty()) continue;
         layers[file.node_names[i]] = file.placement.layers[i];
         fixed.workers.push_back(file.node_names[i]);
     }
-    fixed.planner = [named = named_planner_for(model), path,
+    fixed.planner = [model, file, path,
                      layers](const spec::ClusterSpec& cluster) -> base::Result<plan::PlanReport> {
-        auto report = named(cluster, layers);
-        if (report.ok() || report.error().code != base::Errc::unavailable) return report;
-        return base::Error{report.error().code, path + ": " + report.error().message};
+        auto options = options_for_named(cluster, layers);
+        if (!options.ok()) {
+            return base::Error{options.error().code, path + ": " + options.error().message};
+        }
+        options->manual_flows = flows_between(cluster, file);
+        options->manual_policy = file.policy.value_or(spec::ServingPolicy());
+        TRY(plan::PlanReport report, plan::plan(cluster, model, *options));
+        const bool broken = report.prediction &&
+                            report.prediction->limit.kind == plan::PerformanceLimit::Kind::broken;
+        if (broken && !file.flows.empty()) {
+            return base::invalid(path + ": its flows do not lead requests through all layers");
+        }
+        return report;
     };
     return fixed;
 }

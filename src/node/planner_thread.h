@@ -15,6 +15,7 @@
 #include "core/coordinator/coordinator.h"
 #include "net/zmq_transport.h"
 #include "plan/planner.h"
+#include "spec/serving_policy.h"
 
 namespace helix::node {
 
@@ -75,11 +76,12 @@ ReplanFunction planner_for(const spec::ModelSpec& model, base::Duration limit);
 // Judges placements that people name; an error says which workers are missing.
 NamedPlanFunction named_planner_for(const spec::ModelSpec& model);
 
-// A planner that always gives the placement of a file that `helix plan --output` wrote. The workers
-// are known by their names.
+// A planner that always gives the placement of a file that `helix plan --output` wrote, and spreads
+// requests as the file says, where it says so. The workers are known by their names.
 struct FilePlacement {
     PlanFunction planner;  // while a worker is missing its answer is an error that names it
     std::vector<std::string> workers;  // that have layers
+    spec::ServingPolicy policy;        // that the plan is for
 };
 // Errors: the file cannot be read, is for another model, or has no names.
 base::Result<FilePlacement> planner_for_file(const spec::ModelSpec& model, const std::string& path);

@@ -59,12 +59,14 @@ struct PlanOptions {
     PerformanceOptions performance;  // what is offered, and how workers batch
     // A plan must be good under each of these; the geometric mean of the predictions counts.
     std::vector<Batching> batchings = {Batching::helix};
-    spec::Placement manual;               // the placement that Method::manual judges
-    std::int32_t swarm_stages = 0;        // equal stages of Method::swarm; 0: as few as
-                                          // let the weakest node that holds anything hold one
-    std::vector<spec::Placement> starts;  // further ones for the search, that fit the cluster
-    MilpOptions milp;                     // start is filled in; it is the best of the rules
-    bool milp_start = true;               // false: none
+    spec::Placement manual;                    // the placement that Method::manual judges
+    std::vector<spec::LinkFlow> manual_flows;  // how it spreads requests; empty: the maximum flow
+    spec::ServingPolicy manual_policy;         // and what it is served by
+    std::int32_t swarm_stages = 0;             // equal stages of Method::swarm; 0: as few as
+                                               // let the weakest node that holds anything hold one
+    std::vector<spec::Placement> starts;       // further ones for the search, that fit the cluster
+    MilpOptions milp;                          // start is filled in; it is the best of the rules
+    bool milp_start = true;                    // false: none
 
     // Limits; plans beyond them are not considered.
     double max_depth = 0;      // mean stages of a request; 0 = any
@@ -87,6 +89,7 @@ struct PlanOptions {
     std::function<double()> time_used;
     Executor executor;
     Judge judge;
+    bool choose_policy = false;  // with a judge, not with Objective::flow
     std::function<void(const PlanProgress&)> progress;
 };
 

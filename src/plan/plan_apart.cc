@@ -18,6 +18,7 @@ constexpr double kFlowShareOfPart = 0.25;  // of the time of a part of a plan
 PlanOptions options_of_part(const PlanOptions& options, const ClusterPart& part, int which,
                             std::size_t parts) {
     PlanOptions own = options;
+    own.choose_policy = false;  // one coordinator serves all parts
     if (options.flow.only_links)
         own.flow.only_links = links_of_part(*options.flow.only_links, part);
     if (!options.time_used) return own;
@@ -119,12 +120,12 @@ std::optional<PlanReport> plan_apart(const Problem& problem, const spec::CostMod
         for (Placement& start : how.starts) start = placement_of_part(start, part);
         if (options.judge) {
             how.judge = [&](const Placement& placement, const std::vector<spec::LinkFlow>& flows,
-                            Look look) {
+                            const spec::ServingPolicy& policy, Look look) {
                 PlanReport made;
                 made.placement = placement;
                 made.flows = flows;
                 return options.judge(join_placements({part}, {made}, problem.cluster.nodes.size()),
-                                     join_flows({part}, {made}), look);
+                                     join_flows({part}, {made}), policy, look);
             };
         }
         return plan_cluster(part.cluster, problem.model, how);

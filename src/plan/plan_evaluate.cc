@@ -42,12 +42,14 @@ void set_bound(PlanReport& report, double bound) {
 base::Result<PlanReport> evaluate_with(const Problem& problem, const spec::Placement& placement,
                                        const FlowOptions& options,
                                        const PerformanceModel* predictor,
-                                       const std::vector<spec::LinkFlow>& flows) {
+                                       const std::vector<spec::LinkFlow>& flows,
+                                       const spec::ServingPolicy& policy) {
     TRY_VOID(check_input(problem.cluster, problem.model));
     TRY_VOID(check_placement(problem, placement));
     FlowPlan flow = plan_flow(problem.cluster, build_flow_graph(problem, placement, options));
     PlanReport report;
     report.placement = placement;
+    report.policy = policy;
     report.method = to_string(Method::manual);
     report.max_flow_tokens_per_s = flow.tokens_per_s;
     report.bounds = flow_bounds(problem);
@@ -72,7 +74,8 @@ base::Result<PlanReport> evaluate_with(const Problem& problem, const spec::Place
     }
     if (problem.cluster.nodes.size() <= kMostLosses) {
         report.robustness = single_losses(problem, placement, options);
-        report.stalls = stalls_after_losses(problem, placement, options, {});
+        report.stalls = stalls_after_losses(problem, placement, options,
+                                            {.prompt_share = prompts_part(policy)});
     }
     return report;
 }

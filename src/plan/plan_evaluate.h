@@ -8,6 +8,7 @@
 #include "plan/problem/problem.h"
 #include "plan/report/plan_report.h"
 #include "spec/placement.h"
+#include "spec/serving_policy.h"
 
 namespace helix::plan {
 
@@ -24,10 +25,11 @@ base::Result<PlanReport> evaluate_placement(const Problem& problem,
                                             const FlowOptions& options);
 
 // evaluate_placement with a prediction, if there is a model for it. flows: how requests spread;
-// empty = the maximum flow of least latency.
+// empty = the maximum flow of least latency. policy: the plan is served by it.
 base::Result<PlanReport> evaluate_with(const Problem& problem, const spec::Placement& placement,
                                        const FlowOptions& options,
                                        const PerformanceModel* predictor,
-                                       const std::vector<spec::LinkFlow>& flows);
+                                       const std::vector<spec::LinkFlow>& flows,
+                                       const spec::ServingPolicy& policy = {});
 
 }  // namespace helix::plan

@@ -78,6 +78,7 @@ class Planner {
     // costs: of batches, for predictions; nullptr = unknown.
     Planner(const Problem& problem, const spec::CostModel* costs, const PlanOptions& options)
         : problem_(problem),
+          costs_(costs),
           options_(options),
           evaluator_(problem, options.flow),
           bound_(flow_bounds(problem).best) {
@@ -356,6 +357,7 @@ class Planner {
         search.time_used = options_.time_used;
         search.executor = options_.executor;
         search.judge = options_.judge;
+        search.choose_policy = options_.choose_policy;
         const ThroughputResult found = search_throughput(problem_, starts, search);
         if (found.shortlist.empty()) return beyond_limits();
         ThroughputCandidate first = found.shortlist.front();
@@ -363,7 +365,7 @@ class Planner {
         Candidate best{.placement = first.placement, .method = to_string(Method::search)};
         if (first.start >= 0)
             best.method = candidates_[static_cast<std::size_t>(first.start)].method;
-        TRY(PlanReport out, report(best, first.flows));
+        TRY(PlanReport out, report(best, first.flows, first.policy));
         out.judged_tokens_per_s = delivered_as_judged(first.judgement);
         out.judged_plans = found.judged;
         if (problem_.cluster.nodes.size() > kMostAnnealed)
@@ -384,10 +386,16 @@ class Planner {
         return out;
     }
 
-    base::Result<PlanReport> report(const Candidate& best,
-                                    const std::vector<spec::LinkFlow>& flows) {
+    base::Result<PlanReport> report(const Candidate& best, const std::vector<spec::LinkFlow>& flows,
+                                    const spec::ServingPolicy& policy = {}) {
+        std::optional<PerformanceModel> predictor;
+        if (costs_ != nullptr) {
+            PerformanceOptions performance = models_.front().options();
+            performance.kv_high_water = policy.kv_high_water;
+            predictor.emplace(problem_, *costs_, performance);
+        }
         TRY(PlanReport out, evaluate_with(problem_, best.placement, flow_options(best),
-                                          models_.empty() ? nullptr : &models_.front(), flows));
+                                          predictor ? &*predictor : nullptr, flows, policy));
         out.method = best.method;
         out.notes = best.notes;
         out.milp = std::move(milp_);
@@ -396,6 +404,7 @@ class Planner {
     }
 
     Problem problem_;
+    const spec::CostModel* costs_;
     const PlanOptions& options_;
     Evaluator evaluator_;
     double bound_;
@@ -453,10 +462,13 @@ base::Result<PlanReport> plan(const ClusterSpec& cluster, const ModelSpec& model
         TRY_VOID(check_placement(problem, options.manual));
         std::optional<PerformanceModel> predictor;
         if (costs != nullptr) {
-            predictor.emplace(problem, *costs, options.performance);
+            PerformanceOptions performance = options.performance;
+            performance.kv_high_water = options.manual_policy.kv_high_water;
+            predictor.emplace(problem, *costs, performance);
         }
-        TRY(PlanReport manual, evaluate_with(problem, options.manual, options.flow,
-                                             predictor ? &*predictor : nullptr, {}));
+        TRY(PlanReport manual,
+            evaluate_with(problem, options.manual, options.flow, predictor ? &*predictor : nullptr,
+                          options.manual_flows, options.manual_policy));
         manual.delivered_bound = delivered;
         return manual;
     }

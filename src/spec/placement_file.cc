@@ -14,6 +14,7 @@ namespace {
 
 using nlohmann::json;
 constexpr std::int32_t kMaxNodes = 1'000'000;
+constexpr double kMaxPrefillTarget_s = 3600;
 
 base::Result<std::int32_t> parse_id(const JsonPlace& place, const std::string& text) {
     std::int32_t id = -1;
@@ -106,6 +107,31 @@ base::Status read_links(const JsonPlace& root, PlacementFile& out) {
     return base::Ok{};
 }
 
+base::Status read_policy(const JsonPlace& root, PlacementFile& out) {
+    if (!root.has("policy") || root.child("policy").value().is_null()) return base::Ok{};
+    const JsonPlace policy = root.child("policy");
+    TRY_VOID(policy.expect_object());
+    ServingPolicy read;
+    for (const auto& [key, unused] : policy.value().items()) {
+        if (key != "prefill_share" && key != "kv_high_water" && key != "prefill_target_s") {
+            return policy.complaint(fmt::format(
+                "\"{}\" is none of prefill_share, kv_high_water, prefill_target_s", key));
+        }
+    }
+    TRY(read.prefill_share, policy.number_or("prefill_share", read.prefill_share));
+    TRY(read.kv_high_water, policy.number_or("kv_high_water", read.kv_high_water));
+    if (!(read.prefill_share > 0)) return policy.child("prefill_share").error("a number above 0");
+    if (!(read.kv_high_water > 0 && read.kv_high_water <= 1))
+        return policy.child("kv_high_water").error("a number above 0 and at most 1");
+    TRY(read.prefill_target_s, policy.number_or("prefill_target_s", read.prefill_target_s));
+    if (!(read.prefill_target_s > 0 && read.prefill_target_s <= kMaxPrefillTarget_s)) {
+        return policy.child("prefill_target_s")
+            .error(fmt::format("a number above 0 and at most {:g}", kMaxPrefillTarget_s));
+    }
+    out.policy = read;
+    return base::Ok{};
+}
+
 json flow_start_json(std::int32_t node) {
     return node == kCoordinator ? json("source") : json(node);
 }
@@ -130,6 +156,7 @@ base::Result<PlacementFile> parse_placement_json(std::string_view text, const st
     TRY_VOID(read_words(root, "node_types", out.placement.layers.size(), out.node_types));
     TRY_VOID(read_words(root, "node_names", out.placement.layers.size(), out.node_names));
     TRY_VOID(read_links(root, out));
+    TRY_VOID(read_policy(root, out));
     if (root.has("max_flow_tokens_per_s") &&
         !root.child("max_flow_tokens_per_s").value().is_null()) {
         TRY(const double flow, root.child("max_flow_tokens_per_s").number());
@@ -162,6 +189,11 @@ std::string placement_to_json(const PlacementFile& file) {
             out["flows"].emplace_back(json::array(
                 {flow_start_json(flow.from), flow_end_json(flow.to), flow.tokens_per_s}));
         }
+    }
+    if (file.policy) {
+        out["policy"] = {{"prefill_share", file.policy->prefill_share},
+                         {"kv_high_water", file.policy->kv_high_water},
+                         {"prefill_target_s", file.policy->prefill_target_s}};
     }
     out["max_flow_tokens_per_s"] =
         file.max_flow_tokens_per_s ? json(*file.max_flow_tokens_per_s) : json(nullptr);

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "spec/placement.h"
+#include "spec/serving_policy.h"
 
 namespace helix::spec {
 
@@ -25,6 +26,7 @@ struct PlacementFile {
     std::vector<std::string> node_names;  // beyond the schema; parallel to placement, or empty
     std::vector<std::pair<std::int32_t, std::int32_t>> links;  // directed; (from, to)
     std::vector<LinkFlow> flows;                               // beyond the schema; may be empty
+    std::optional<ServingPolicy> policy = {};  // beyond the schema; absent: the usual one
     std::optional<double> max_flow_tokens_per_s;
 };
 

@@ -103,6 +103,8 @@ Result<core::Peer> get(const pb::Peer& from) {
     return core::Peer{core::WorkerId{from.worker()}, from.endpoint(), from.public_key()};
 }
 
+constexpr double kLeastPrefillShare = 1e-9;
+
 Result<Message> get(const pb::AssignLayers& from, const SessionLimits& limits) {
     core::AssignLayers message;
     message.epoch = from.epoch();
@@ -117,6 +119,10 @@ Result<Message> get(const pb::AssignLayers& from, const SessionLimits& limits) {
     message.model = core::ModelId{from.model()};
     if (from.has_placement()) {
         TRY(message.placement, get(from.placement(), limits));
+    }
+    if (from.prefill_share() != 0) {
+        TRY_VOID(finite("prefill_share", from.prefill_share(), kLeastPrefillShare));
+        message.prefill_share = from.prefill_share();
     }
     return Message{std::move(message)};
 }

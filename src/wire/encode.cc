@@ -55,6 +55,7 @@ struct Encoder {
         for (const core::Peer& peer : m.peers) put(peer, *to.add_peers());
         to.set_model(m.model.value);
         if (m.placement.has_value()) put(*m.placement, *to.mutable_placement());
+        to.set_prefill_share(m.prefill_share);
     }
     void operator()(const core::StageInputs& m) const {
         pb::StageInputs& to = *out.mutable_stage_inputs();

@@ -55,6 +55,16 @@ TEST(BatchingOption, BadValuesAreErrorsThatSayWhatIsWrong) {
         {{"--batching", "vlm", "--policy", "reference"},
          "--batching: 'vlm' is none of fifo, decode-first, two-passes"},
         {{"--max-num-seqs", "8"}, "--max-num-seqs: needs --batching vllm"},
+        {{"--prefill-share", "0"}, "--prefill-share: expected a number above 0"},
+        {{"--kv-high-water", "1.1"}, "--kv-high-water: expected a number above 0 and at most 1"},
+        {{"--prefill-share", "1", "--policy", "reference"},
+         "--prefill-share: needs --policy helix"},
+        {{"--kv-high-water", "1", "--policy", "reference"},
+         "--kv-high-water: needs --policy helix"},
+        {{"--prefill-target", "soon"}, "--prefill-target"},
+        {{"--prefill-target", "0s"}, "--prefill-target: expected a time above 0"},
+        {{"--prefill-target", "3s", "--policy", "reference"},
+         "--prefill-target: needs --policy helix"},
         {{"--batching", "fifo", "--policy", "reference", "--delay-factor", "1"},
          "--delay-factor: needs --batching vllm"},
         {{"--batching", "vllm", "--max-num-seqs", "0"}, "--max-num-seqs: 0 is below 1"},
@@ -84,6 +94,7 @@ TEST(BatchingOption, EveryBaselineIsSimulatedAndIsAnotherPolicy) {
     const std::vector<std::vector<std::string>> baselines = {
         {"--batching", "vllm"},
         {"--batching", "vllm", "--max-num-seqs", "4"},
+        {"--prefill-share", "0.5"},
         {"--scheduler", "llumnix", "--balance", "llumnix"},
     };
     for (const auto& options : baselines) {

@@ -152,8 +152,8 @@ TEST(BatchLimits, PiecesUnlikeThoseSeenAloneSayNothingAboutSharing) {
 
 TEST(BatchLimits, PromptsTakeTheirShareOfTheTimeBesideDecodesAndByTurns) {
     const BatchCosts saves = costs_of({0.05, 0}, {0, 0.001}, 0.05);
-    EXPECT_NEAR(batch_limits(config(), saves, {}, 4, 20).mixed_rows, config().prefill_share * 50,
-                1);
+    EXPECT_NEAR(batch_limits(config(), saves, {}, 4, 20).mixed_rows,
+                spec::ServingPolicy().prefill_share * 50, 1);
     const BatchCosts saves_nothing = costs_of({0.05, 0}, {0, 0.001}, 0);
     EXPECT_NEAR(batch_limits(config(), saves_nothing, {}, 4, 20).mixed_rows, 50, 1);
 }

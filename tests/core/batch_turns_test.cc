@@ -30,9 +30,12 @@ struct Seen {
 class Loop {
   public:
     // n_prompts is how many prompts wait or run at any time.
-    Loop(Cost cost, std::int32_t n_decodes, double away_s, std::int32_t n_prompts)
+    Loop(Cost cost, std::int32_t n_decodes, double away_s, std::int32_t n_prompts,
+         double prefill_share = spec::ServingPolicy().prefill_share)
         : cost_(std::move(cost)), away_s_(away_s), worker_({1}, config()) {
-        step(MessageArrived{AssignLayers{1, {2, 4}, kMachines, {}}});
+        AssignLayers assign{1, {2, 4}, kMachines, {}};
+        assign.prefill_share = prefill_share;
+        step(MessageArrived{assign});
         step(LayersLoaded{1, 1'000'000});
         for (std::int32_t i = 0; i < n_decodes; ++i) send_prompt(kPromptOfDecode);
         for (std::int32_t i = 0; i < n_prompts; ++i) send_prompt(kPrompt);
@@ -191,6 +194,20 @@ TEST(BatchTurns, WhereTheWeightsAreReadOncePromptsRideAlong) {
     EXPECT_GT(seen.shared, seen.batches / 3);
     EXPECT_GT(seen.prompt_rows, 500 * 12);
     EXPECT_GT(seen.decodes, alone.decodes / 3);
+}
+
+// The coordinator says how much of the time prompts get beside decodes, whether they have batches
+// of their own or ride along.
+TEST(BatchTurns, WithASmallerShareForPromptsDecodesComeOftener) {
+    for (const Cost& cost : {Cost(additive_s), Cost(weights_once_s)}) {
+        const Seen usual = Loop(cost, 60, 0.05, 3).run(24);
+        const Seen seen = Loop(cost, 60, 0.05, 3, 0.5).run(24);
+        EXPECT_GT(seen.decodes, usual.decodes * 5 / 4);
+        EXPECT_GT(seen.prompt_rows, 0);
+    }
+    const Seen usual = Loop(additive_s, 60, 0.05, 3).run(24);
+    const Seen seen = Loop(additive_s, 60, 0.05, 3, 0.5).run(24);
+    EXPECT_LT(seen.prompt_rows, usual.prompt_rows * 3 / 4);
 }
 
 // A prompt waits from the first batch on and for ever. What decodes cost alone is seen all the

@@ -47,6 +47,9 @@ std::int32_t groups_of(const std::vector<Place>& places) {
     coordinator.step(now, planned, actions);
     const auto sent = find<SendToWorker>(actions);
     const auto* assigned = sent ? std::get_if<AssignLayers>(&sent->message) : nullptr;
+    if (assigned != nullptr) {
+        EXPECT_EQ(assigned->prefill_share, config.prefill_share);
+    }
     return assigned == nullptr ? -1 : assigned->pipeline_groups;
 }
 

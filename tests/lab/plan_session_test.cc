@@ -106,6 +106,23 @@ TEST_F(PlanSessionTest, APlanHasOnePredictionWhereverItIsTold) {
               plans.effect_before.predicted_tokens_per_s);
 }
 
+// A plan's file carries the policy that the plan was judged under, and nothing where that is the
+// usual one.
+TEST_F(PlanSessionTest, ThePolicyGoesWithThePlan) {
+    const auto one = problem(kOne);
+    ASSERT_TRUE(one.ok()) << one.error().message;
+    const plan::PlanReport chosen = plan(*one);
+    settings_.choose_policy = false;
+    const plan::PlanReport usual = plan(*one);
+    EXPECT_EQ(usual.policy, spec::ServingPolicy());
+    EXPECT_FALSE(placement_file(*one, usual).policy);
+    EXPECT_GE(chosen.judged_tokens_per_s, usual.judged_tokens_per_s);
+    EXPECT_GT(chosen.judged_plans, usual.judged_plans);
+    plan::PlanReport other = usual;
+    other.policy = {1, 1, 3};
+    EXPECT_EQ(placement_file(*one, other).policy, other.policy);
+}
+
 TEST_F(PlanSessionTest, WithoutAJudgeItSaysNothingOfOneUser) {
     settings_.judge = false;
     const auto one = problem(kOne);

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <map>
+#include <utility>
 
 #include "node/cluster_fixture.h"
 #include "node/planner_thread.h"
@@ -58,6 +60,43 @@ TEST_F(FixedPlacement, GoesToTheWorkersOfThoseNamesInWhateverOrderTheyCame) {
     ASSERT_TRUE(report.ok()) << report.error().message;
     EXPECT_EQ(report->placement.layers, (std::vector<spec::LayerRange>{{}, {5, 12}, {0, 5}}));
     EXPECT_GT(report->max_flow_tokens_per_s, 0);
+}
+
+TEST_F(FixedPlacement, SpreadsRequestsAsTheFileSaysAndKeepsItsPolicy) {
+    file_.placement.layers = {{0, 5}, {5, 12}, {5, 12}};
+    file_.flows = {{spec::kCoordinator, 0, 4},
+                   {0, 1, 3},
+                   {0, 2, 1},
+                   {1, spec::kCoordinator, 3},
+                   {2, spec::kCoordinator, 1}};
+    file_.policy = {1.5, 0.95, 3};
+    const auto planner = planner_for_file(model_, write(file_));
+    ASSERT_TRUE(planner.ok()) << planner.error().message;
+    EXPECT_EQ(planner->policy, (spec::ServingPolicy{1.5, 0.95, 3}));
+    const auto report = planner->planner(cluster_of({"hall", "attic", "den"}));
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    EXPECT_EQ(report->policy, (spec::ServingPolicy{1.5, 0.95, 3}));
+    std::map<std::pair<std::int32_t, std::int32_t>, double> flows;
+    for (const spec::LinkFlow& flow : report->flows)
+        flows[{flow.from, flow.to}] = flow.tokens_per_s;
+    const std::map<std::pair<std::int32_t, std::int32_t>, double> expected = {
+        {{spec::kCoordinator, 2}, 4},
+        {{2, 1}, 3},
+        {{2, 0}, 1},
+        {{1, spec::kCoordinator}, 3},
+        {{0, spec::kCoordinator}, 1}};
+    EXPECT_EQ(flows, expected);
+}
+
+TEST_F(FixedPlacement, RefusesFlowsThatLeadNowhere) {
+    file_.flows = {{spec::kCoordinator, 0, 4}, {0, 1, 4}, {1, spec::kCoordinator, 4}};
+    EXPECT_THAT(planner_for_file(model_, write(file_)).error().message,
+                HasSubstr("flows: attic has no layers"));
+    file_.flows = {{spec::kCoordinator, 2, 4}, {2, 0, 4}, {0, spec::kCoordinator, 4}};
+    const auto planner = planner_for_file(model_, write(file_));
+    ASSERT_TRUE(planner.ok()) << planner.error().message;
+    EXPECT_THAT(planner->planner(cluster_of({"den", "hall"})).error().message,
+                HasSubstr("its flows do not lead requests through all layers"));
 }
 
 TEST_F(FixedPlacement, NamesTheWorkersItWaitsFor) {

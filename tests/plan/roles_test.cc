@@ -53,7 +53,7 @@ TEST(PlanWithRoles, ThroughputToo) {
     options.iterations = options.throughput_iterations = 500;
     int judged = 0;
     options.judge = [&](const spec::Placement& placement, const std::vector<spec::LinkFlow>&,
-                        Look look) {
+                        const spec::ServingPolicy&, Look look) {
         EXPECT_EQ(placement.layers.size(), cluster.nodes.size());
         ++judged;
         return Judgement{1, 1, look};

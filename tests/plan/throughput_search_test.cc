@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <thread>
 
@@ -142,7 +143,7 @@ TEST(SearchThroughput, ResultDoesNotDependOnHowTheTasksRun) {
     options.models = {&small.predictor};
     options.iterations = 20'000;
     options.judge = [&](const spec::Placement& placement, const std::vector<spec::LinkFlow>& flows,
-                        Look look) {
+                        const spec::ServingPolicy&, Look look) {
         PerformanceScratch room;
         const double half =
             0.5 * small.predictor.estimate(placement.layers, flows, room).decode_tokens_per_s;
@@ -174,7 +175,7 @@ TEST(SearchThroughput, TheJudgeHasTheLastWord) {
     options.iterations = 20'000;
     // Against all predictions: only what leaves the third machine out is any good.
     options.judge = [](const spec::Placement& placement, const std::vector<spec::LinkFlow>&,
-                       Look look) {
+                       const spec::ServingPolicy&, Look look) {
         const double merit = placement.layers[2].empty() ? 1000.0 : 1.0;
         return Judgement{2 * merit, merit, look};
     };
@@ -206,7 +207,7 @@ TEST(SearchThroughput, WhatIsGoodAtAGlanceMustBeGoodInTheEnd) {
     int looked[4] = {};
     // Whatever leaves the third machine out seems best until the last look.
     options.judge = [&](const spec::Placement& placement, const std::vector<spec::LinkFlow>&,
-                        Look look) {
+                        const spec::ServingPolicy&, Look look) {
         ++looked[static_cast<int>(look)];
         const bool seems = placement.layers[2].empty();
         const double merit = seems == (look != Look::last) ? 101 : 100;
@@ -239,7 +240,7 @@ TEST(SearchThroughput, ChangesOfWhatWasJudgedBestAreJudged) {
         return few;
     };
     options.judge = [&](const spec::Placement& placement, const std::vector<spec::LinkFlow>&,
-                        Look look) {
+                        const spec::ServingPolicy&, Look look) {
         return Judgement{merit(placement), merit(placement), look};
     };
     const spec::Placement start{{{0, 5}, {2, 6}, {3, 6}}};
@@ -250,13 +251,77 @@ TEST(SearchThroughput, ChangesOfWhatWasJudgedBestAreJudged) {
     EXPECT_EQ(result.shortlist[0].start, -1);
 }
 
+// By this judge's last look every placement is worth most with prefill share 1 and high water 95 %,
+// and the one without the third machine gains by it.
+Judgement of_policies(const spec::Placement& placement, const spec::ServingPolicy& policy,
+                      Look look) {
+    const bool without = placement.layers[2].empty();
+    double merit = without ? 100 : 110;
+    if (look == Look::last) {
+        const double away =
+            std::abs(std::log(policy.prefill_share)) + 10 * std::abs(policy.kv_high_water - 0.95);
+        merit -= (without ? 20 : 5) * away;
+    } else {
+        EXPECT_EQ(policy, spec::ServingPolicy()) << "short looks say nothing of policies";
+    }
+    return {merit, merit, look};
+}
+
+TEST(SearchThroughput, ThePolicyIsChosenWithThePlan) {
+    const Small small;
+    ThroughputOptions options;
+    options.models = {&small.predictor};
+    options.iterations = 2'000;
+    options.judge = [](const spec::Placement& placement, const std::vector<spec::LinkFlow>&,
+                       const spec::ServingPolicy& policy,
+                       Look look) { return of_policies(placement, policy, look); };
+    const std::vector<ThroughputStart> starts = {{spec::Placement{{{0, 5}, {5, 6}, {}}}},
+                                                 {spec::Placement{{{0, 4}, {4, 6}, {4, 6}}}}};
+    const Problem problem{small.cluster, small.model, small.capacities};
+    const auto usual = search_throughput(problem, starts, options);
+    ASSERT_FALSE(usual.shortlist.empty());
+    EXPECT_EQ(usual.shortlist[0].policy, spec::ServingPolicy());
+    options.choose_policy = true;
+    const auto chosen = search_throughput(problem, starts, options);
+    ASSERT_FALSE(chosen.shortlist.empty());
+    EXPECT_EQ(chosen.shortlist[0].policy, (spec::ServingPolicy{1, 0.95, 2}));
+    EXPECT_EQ(chosen.shortlist[0].judgement.merit, 110);
+    EXPECT_FALSE(chosen.shortlist[0].placement.layers[2].empty());
+    EXPECT_GT(chosen.judged, usual.judged);
+}
+
+TEST(SearchThroughput, AnotherPlanMayWinUnderTheBestOnesPolicy) {
+    const Small small;
+    ThroughputOptions options;
+    options.models = {&small.predictor};
+    options.iterations = 2'000;
+    // With the usual policy what leaves the third machine out is best. All are worth more with
+    // more memory in use, the others much more, and only from there on are they better.
+    options.judge = [](const spec::Placement& placement, const std::vector<spec::LinkFlow>&,
+                       const spec::ServingPolicy& policy, Look look) {
+        const bool without = placement.layers[2].empty();
+        const double more = policy.kv_high_water - 0.9;
+        const double merit =
+            (without ? 100 + 10 * more : 90 + 1000 * more) - std::abs(policy.prefill_share - 3);
+        return Judgement{merit, merit, look};
+    };
+    options.choose_policy = true;
+    const auto result = search_throughput(
+        {small.cluster, small.model, small.capacities},
+        {{spec::Placement{{{0, 5}, {5, 6}, {}}}}, {spec::Placement{{{0, 4}, {4, 6}, {4, 6}}}}},
+        options);
+    ASSERT_FALSE(result.shortlist.empty());
+    EXPECT_NEAR(result.shortlist[0].judgement.merit, 190, 1e-9);
+    EXPECT_EQ(result.shortlist[0].policy, (spec::ServingPolicy{3, 1, 2}));
+}
+
 TEST(SearchThroughput, PipelinesThatAreKeptApartStayApart) {
     const Small small;
     ThroughputOptions options;
     options.models = {&small.predictor};
     options.iterations = 100;
     options.judge = [](const spec::Placement&, const std::vector<spec::LinkFlow>& flows,
-                       Look look) {
+                       const spec::ServingPolicy&, Look look) {
         bool joined = false;
         for (const spec::LinkFlow& flow : flows) joined |= flow.from == 0 && flow.to == 2;
         const double merit = joined ? 1 : 2;

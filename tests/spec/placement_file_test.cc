@@ -39,6 +39,10 @@ TEST(PlacementFile, RoundTrips) {
                            file.flows.end(), same));
     EXPECT_EQ(read->max_flow_tokens_per_s, 12.5);
 
+    EXPECT_FALSE(read->policy) << "the usual one";
+
+    file.policy = {0.7, 0.95, 3};
+    EXPECT_EQ(parse_placement_json(placement_to_json(file), "p.json")->policy, file.policy);
     file.max_flow_tokens_per_s.reset();
     const std::string path = testing::TempDir() + "helix_placement_file_test.json";
     ASSERT_TRUE(write_placement_file(path, file).ok());
@@ -76,6 +80,14 @@ TEST(PlacementFile, ErrorsNameFilePlaceAndExpectation) {
         {with(R"("layers": {"0": [0, 4]}, "links": [[0, 1]])"), "links[0][1]", "0 to 0"},
         {with(R"("layers": {"0": [0, 4]}, "flows": [["source", 0, -1]])"), "flows[0][2]",
          "not below 0"},
+        {with(R"("layers": {"0": [0, 4]}, "policy": 3)"), "policy", "object"},
+        {with(R"("layers": {"0": [0, 4]}, "policy": {"groups": 3})"), "policy", "\"groups\""},
+        {with(R"("layers": {"0": [0, 4]}, "policy": {"prefill_share": 0})"), "policy.prefill_share",
+         "above 0"},
+        {with(R"("layers": {"0": [0, 4]}, "policy": {"kv_high_water": 1.5})"),
+         "policy.kv_high_water", "at most 1"},
+        {with(R"("layers": {"0": [0, 4]}, "policy": {"prefill_target_s": 1e9})"),
+         "policy.prefill_target_s", "at most 3600"},
     };
     for (const auto& [text, place, what] : bad) {
         const auto read = parse_placement_json(text, "p.json");

@@ -114,6 +114,21 @@ TEST(RememberedPlacement, OneThatNoModelCouldHaveIsRefused) {
     }
 }
 
+TEST(AssignedLayers, APrefillShareIsANumberAboveNought) {
+    for (const double wrong : {-1.0, std::numeric_limits<double>::infinity(),
+                               std::numeric_limits<double>::quiet_NaN()}) {
+        core::AssignLayers assign{1, {0, 10}, 1, {}};
+        assign.prefill_share = wrong;
+        expect_refused(assign, 0, "prefill_share", {});
+    }
+    core::AssignLayers unsaid{1, {0, 10}, 1, {}};
+    unsaid.prefill_share = 0;  // as releases before it was said
+    const auto decoded = decode_again(unsaid);
+    ASSERT_TRUE(decoded.ok());
+    EXPECT_EQ(std::get<core::AssignLayers>(*decoded).prefill_share,
+              spec::ServingPolicy().prefill_share);
+}
+
 TEST(RememberedPlacement, BeforeTheModelIsKnownItIsRefused) {
     core::AssignLayers assign{1, {0, 10}, 1, {}};
     const SessionLimits unknown;

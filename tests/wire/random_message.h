@@ -166,6 +166,7 @@ class RandomMessages {
             m.peers.push_back({worker(), text(), text()});
         m.model = model();
         if (random_.chance(0.5)) m.placement = placement();
+        if (random_.chance(0.5)) m.prefill_share = 0.1 + 4 * real();
         return m;
     }
     spec::SamplingParams sampling() {

@@ -30,7 +30,7 @@ std::int32_t least_decodes(const CostLine& decode, const BatchLoad& load, std::i
 }  // namespace
 
 BatchLimits batch_limits(const WorkerConfig& config, const BatchCosts& costs, const BatchLoad& load,
-                         std::int32_t groups, std::int64_t past_prompt) {
+                         std::int32_t groups, std::int64_t past_prompt, double prefill_share) {
     BatchLimits limits;
     limits.decodes = std::max<std::int64_t>(1, (past_prompt + groups - 1) / groups);
     limits.mixed_rows = config.mixed_prefill_rows;
@@ -53,7 +53,7 @@ BatchLimits batch_limits(const WorkerConfig& config, const BatchCosts& costs, co
     const double decode_s = costs.decodes().mean_s();
     if (decode_s > 0) {
         limits.share = costs.saved_by_sharing().value_or(1) > kShareGain;
-        const double mixed_s = limits.share ? config.prefill_share * decode_s : decode_s;
+        const double mixed_s = limits.share ? prefill_share * decode_s : decode_s;
         limits.mixed_rows =
             rows_for(mixed_s, prefill->per_row_s, std::min(config.block_size, most), most);
     }

@@ -5,6 +5,7 @@
 #include "core/batch/batch_costs.h"
 #include "core/batch/batch_load.h"
 #include "core/protocol/worker_config.h"
+#include "spec/serving_policy.h"
 
 namespace helix::core {
 
@@ -24,7 +25,7 @@ namespace helix::core {
 // * share: prompt rows go into the batches of decodes if that has saved more than D / 4, as with an
 //   engine that reads its weights once per batch. Otherwise decodes would wait for nothing, at
 //   every stage of the pipeline again: prompt rows take batches of their own.
-// * mixed_rows: while both wait prompts take WorkerConfig::prefill_share times what decodes take,
+// * mixed_rows: while both wait prompts take prefill_share times what decodes take,
 //   beside them or by turns. Beside decodes as many rows as cost that much of D; in batches of
 //   their own, of which a turn has several, as many as cost D.
 // * alone_rows: as few as keep the fixed part below a fifth of the batch, 4 f / c, so that the
@@ -45,7 +46,9 @@ struct BatchLimits {
     double saved_by_gathering_s = 0;
 };
 
+// prefill_share: spec::ServingPolicy says what it is.
 BatchLimits batch_limits(const WorkerConfig& config, const BatchCosts& costs, const BatchLoad& load,
-                         std::int32_t groups, std::int64_t past_prompt);
+                         std::int32_t groups, std::int64_t past_prompt,
+                         double prefill_share = spec::ServingPolicy().prefill_share);
 
 }  // namespace helix::core

@@ -10,6 +10,7 @@
 #include "core/protocol/remembered_placement.h"
 #include "core/protocol/types.h"
 #include "spec/pooling.h"
+#include "spec/serving_policy.h"
 
 // What coordinator and workers say to each other. Plain data; wire encodes it, sim passes it as it
 // is.
@@ -52,6 +53,8 @@ struct AssignLayers {
     ModelId model = {};  // whose layers they are
     // The placement that this is a part of, for the coordinator after this one (Holding).
     base::SharedValue<RememberedPlacement> placement = {};
+    // How many times the decodes' time prompts may take while both wait; above 0.
+    double prefill_share = spec::ServingPolicy().prefill_share;
     bool operator==(const AssignLayers&) const = default;
 };
 

@@ -22,8 +22,6 @@ struct WorkerConfig {
     // The most prefill rows of a batch that also has decodes, until costs are measured
     // (core/batch/batch_limits.h).
     std::int32_t mixed_prefill_rows = 64;
-    // How many times the decodes' time prompts may take while both wait.
-    double prefill_share = 3;
     std::int32_t max_batch_seqs = 256;
     // Work in this order, by these budgets in place of the four above; absent: in our own.
     std::optional<PromptsFirst> prompts_first = {};

@@ -308,7 +308,7 @@ void Worker::Impl::note_cost(const RunningBatch& batch, Duration took) {
     if (alone) {
         prompts_turn_s -= took.seconds();
     } else if (batch.prefill_rows <= 0) {
-        prompts_turn_s = config.prefill_share * took.seconds();
+        prompts_turn_s = prefill_share * took.seconds();
     } else {
         prompts_turn_s = 0;  // prompts had their share in the batch
     }
@@ -318,9 +318,9 @@ void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
                     std::vector<WorkerAction>& actions) {
     if (state.ready_decodes.entries().empty() && state.ready_prefills.entries().empty()) return;
     if (state.config.prompts_first) return schedule_prompts_first(state, plan, batch, actions);
-    const BatchLimits limits =
-        batch_limits(state.config, state.costs, state.load,
-                     std::max<std::int32_t>(1, state.pipeline_groups), state.n_past_prompt);
+    const BatchLimits limits = batch_limits(state.config, state.costs, state.load,
+                                            std::max<std::int32_t>(1, state.pipeline_groups),
+                                            state.n_past_prompt, state.prefill_share);
     BatchBuilder builder(state, plan, batch, actions);
     const auto add_prefills = [&](std::int32_t rows_left) {
         for (const ReadyList::Entry& entry : state.ready_prefills.entries()) {

@@ -50,7 +50,6 @@ void append(std::vector<ProducedToken>& to, std::span<const ProducedToken> from)
 Worker::Worker(WorkerId self, const WorkerConfig& config) : impl_(std::make_unique<Impl>()) {
     CHECK(config.block_size > 0);
     CHECK(config.n_layers > 0);
-    CHECK(config.prefill_share > 0);
     CHECK(config.max_batch_rows > 0 && config.mixed_prefill_rows > 0 && config.max_batch_seqs > 0);
     if (config.prompts_first) {
         CHECK(config.prompts_first->max_batched_tokens > 0 && config.prompts_first->max_seqs > 0);
@@ -164,6 +163,7 @@ void Worker::Impl::assign(const AssignLayers& message, std::vector<WorkerAction>
     epoch = message.epoch;
     placement = message.placement;
     pipeline_groups = message.pipeline_groups;
+    prefill_share = message.prefill_share;
     actions.push_back(ConnectPeers{message.peers});
     if (loading) {  // the answer to the older LoadLayers will be ignored; ask again
         start_loading(message, actions);

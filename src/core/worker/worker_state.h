@@ -345,6 +345,7 @@ struct Worker::Impl {
     bool ready = false;      // layers loaded
     bool any_stuck = false;  // since the last report one was stuck, perhaps
     std::int32_t pipeline_groups = 1;
+    double prefill_share = spec::ServingPolicy().prefill_share;
     LayerRange layers;
     TimePoint now;                           // of the step
     std::optional<RunningBatch> running;     // the batch under way

@@ -96,6 +96,7 @@ plan::Method method_called(std::string_view name) {
 // paper's rules.
 PlanSettings settings_for(const std::string& method, ExperimentPolicy policy) {
     PlanSettings settings;
+    settings.choose_policy = false;  // all layouts run under the same one
     if (method == "own") {
         if (policy == ExperimentPolicy::published) {
             settings.options.batchings = {plan::Batching::reference};

@@ -67,6 +67,7 @@ struct SimulatedPlan {
     const sim::LengthSource& lengths;
     const spec::Placement& placement;
     const std::vector<spec::LinkFlow>& flows;
+    const spec::ServingPolicy& policy;
     Window window;
 };
 
@@ -96,7 +97,7 @@ Served served_by_published(const SimulatedPlan& plan) {
 
 // The same under our own policy, which any cost model will do for. Nothing: it was stopped.
 std::optional<Served> served_by_own(const SimulatedPlan& plan, const std::function<bool()>& stop) {
-    sim::HelixSetup setup = helix_setup(plan.problem, plan.placement, plan.flows);
+    sim::HelixSetup setup = helix_setup(plan.problem, plan.placement, plan.flows, plan.policy);
     setup.lengths = plan.lengths;
     setup.warmup_s = plan.window.warmup_s;
     setup.duration_s = plan.window.duration_s;
@@ -109,17 +110,23 @@ std::optional<Served> served_by_own(const SimulatedPlan& plan, const std::functi
 
 }  // namespace
 
+bool judges_own_policy(const PlanSettings& settings, const Problem& problem) {
+    const bool published = problem.tables && batches(settings, plan::Batching::reference);
+    return settings.judge && (!published || batches(settings, plan::Batching::helix));
+}
+
 base::Result<plan::Judge> simulation_judge(const PlanSettings& settings, const Problem& problem,
                                            std::function<bool()> stop) {
     if (!settings.judge) return plan::Judge{};
     TRY(sim::LengthSource lengths, judged_lengths(settings));
     const auto shared = std::make_shared<const sim::LengthSource>(std::move(lengths));
     const bool published = problem.tables && batches(settings, plan::Batching::reference);
-    const bool own = !published || batches(settings, plan::Batching::helix);
+    const bool own = judges_own_policy(settings, problem);
     return plan::Judge([shared, &problem, published, own, stop = std::move(stop)](
                            const spec::Placement& placement,
-                           const std::vector<spec::LinkFlow>& flows, plan::Look look) {
-        const SimulatedPlan plan{problem, *shared, placement, flows, window_of(look)};
+                           const std::vector<spec::LinkFlow>& flows,
+                           const spec::ServingPolicy& policy, plan::Look look) {
+        const SimulatedPlan plan{problem, *shared, placement, flows, policy, window_of(look)};
         std::optional<Served> under_own = Served{};
         if (own) under_own = served_by_own(plan, stop);
         if (!under_own) return plan::Judgement{};
@@ -151,7 +158,7 @@ base::Result<std::optional<plan::PlanReport::Alone>> simulate_alone(
     const double answer_s =
         report.prediction->alone_ttft_s + moments.output * report.prediction->alone_tpot_s;
     const double gap_s = kGapAnswers * answer_s;
-    sim::HelixSetup setup = helix_setup(problem, report.placement, report.flows);
+    sim::HelixSetup setup = helix_setup(problem, report.placement, report.flows, report.policy);
     setup.lengths = std::move(lengths);
     setup.overheads.lone_decode_doubles = false;  // in the published simulator, not in an engine
     setup.online.emplace();

@@ -21,6 +21,9 @@ namespace helix::lab {
 base::Result<plan::Judge> simulation_judge(const PlanSettings& settings, const Problem& problem,
                                            std::function<bool()> stop = {});
 
+// Does that judge run plans under our own policy?
+bool judges_own_policy(const PlanSettings& settings, const Problem& problem);
+
 // What one user alone gets of a plan, in the simulator under our own policy; nothing where the
 // settings want no judge, or the plan does not run. lengths: of the requests.
 base::Result<std::optional<plan::PlanReport::Alone>> simulate_alone(

@@ -28,6 +28,7 @@ base::Status read_manual(const PlanSettings& settings, const Problem& problem,
                          plan::PlanOptions& options) {
     TRY(spec::PlacementFile file, read_layout(settings.placement, problem));
     options.manual = std::move(file.placement);
+    options.manual_policy = file.policy.value_or(spec::ServingPolicy());
     if (!file.links.empty()) options.flow.only_links = std::move(file.links);
     return base::Ok{};
 }
@@ -79,6 +80,7 @@ base::Result<plan::PlanReport> PlanSession::plan(const Problem& problem, double 
     if (start != nullptr) options.starts.push_back(*start);
     if (options.objective != plan::Objective::flow) {
         TRY(options.judge, simulation_judge(settings, problem, options.stop));
+        options.choose_policy = settings.choose_policy && judges_own_policy(settings, problem);
     }
     TRY(plan::PlanReport report, plan::plan(problem.cluster, problem.model, options));
     if (options.judge) {
@@ -97,7 +99,9 @@ spec::PlacementFile placement_file(const Problem& problem, const plan::PlanRepor
                              .node_names = {},
                              .links = {},
                              .flows = report.flows,
+                             .policy = std::nullopt,
                              .max_flow_tokens_per_s = report.max_flow_tokens_per_s};
+    if (report.policy != spec::ServingPolicy()) file.policy = report.policy;
     for (const spec::NodeSpec& node : problem.cluster.nodes) {
         file.node_types.push_back(node.type);
         file.node_names.push_back(node.name);

@@ -24,7 +24,9 @@ struct PlanSettings {
     std::string placement;  // file of the placement that Method::manual judges
     std::string lengths;    // table of prompt_tokens, output_tokens; "": the Azure conversations
     bool judge = true;      // the best candidates run in the simulator, unless flow is all
-    int threads = 0;        // of the search; 0: as many as the machine has
+    // Where plans are judged under our own policy, what of it depends on the plan is chosen, too.
+    bool choose_policy = true;
+    int threads = 0;  // of the search; 0: as many as the machine has
 };
 
 // All methods, in the order of the documentation.

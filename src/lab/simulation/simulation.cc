@@ -94,7 +94,8 @@ base::Result<Simulated> simulate_own(const Problem& problem, spec::PlacementFile
                                      const OwnRules& rules, const SimulationTask& task,
                                      const SimulationProgress& progress) {
     if (rules.scheduler.beyond_plan) add_idle_links(problem, layout);
-    sim::HelixSetup setup = helix_setup(problem, layout.placement, layout.flows);
+    sim::HelixSetup setup = helix_setup(problem, layout.placement, layout.flows,
+                                        layout.policy.value_or(spec::ServingPolicy()));
     setup.coordinator.router = rules.scheduler.make;
     setup.max_flow_tokens_per_s = layout.max_flow_tokens_per_s.value_or(0);
     setup.coordinator.pipeline_groups = rules.pipeline_groups;

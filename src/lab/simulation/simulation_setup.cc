@@ -123,8 +123,12 @@ base::Result<spec::PlacementFile> read_simulated_layout(const std::string& path,
 }
 
 sim::HelixSetup helix_setup(const Problem& problem, const spec::Placement& placement,
-                            const std::vector<spec::LinkFlow>& flows) {
+                            const std::vector<spec::LinkFlow>& flows,
+                            const spec::ServingPolicy& policy) {
     sim::HelixSetup setup;
+    setup.coordinator.prefill_share = policy.prefill_share;
+    setup.coordinator.kv_high_water = policy.kv_high_water;
+    setup.coordinator.prefill_target = base::from_seconds(policy.prefill_target_s);
     setup.cluster = &problem.cluster;
     setup.costs = &problem.costs();
     setup.model = problem.model;

@@ -10,6 +10,7 @@
 #include "sim/throughput/helix_run.h"
 #include "spec/placement.h"
 #include "spec/placement_file.h"
+#include "spec/serving_policy.h"
 
 // A problem and a layout made into what the simulator runs, under either policy.
 
@@ -39,7 +40,8 @@ base::Result<std::string> needs_published_policy(const std::string& path, const 
 
 // Our own policy. The problem must outlive the run.
 sim::HelixSetup helix_setup(const Problem& problem, const spec::Placement& placement,
-                            const std::vector<spec::LinkFlow>& flows);
+                            const std::vector<spec::LinkFlow>& flows,
+                            const spec::ServingPolicy& policy = {});
 
 // Workers do their work in vLLM's order (core/batch/prompts_first.h), and only KV memory says how
 // many prompts are inside. max_batched_tokens 0 is what vLLM takes without the option: the model's

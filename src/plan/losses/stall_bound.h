@@ -7,6 +7,7 @@
 #include "plan/flow/flow_graph.h"
 #include "plan/problem/problem.h"
 #include "spec/placement.h"
+#include "spec/serving_policy.h"
 
 // How long an answer may stand still when a machine that serves it dies. Nothing of it is
 // lost: it goes on with the next token on what is left of the cluster.
@@ -31,6 +32,11 @@
 
 namespace helix::plan {
 
+// The part of a machine's time that prompts may take while decodes wait, too.
+inline double prompts_part(const spec::ServingPolicy& policy) {
+    return policy.prefill_share / (1 + policy.prefill_share);
+}
+
 struct StallRule {
     double detection_s = 2;         // net::TransportOptions: heartbeats, by default
     double settle_s = 0.3;          // core::CoordinatorConfig::settle
@@ -38,8 +44,8 @@ struct StallRule {
     double load_bytes_per_s = 5e8;  // of weights, by each machine
     double context_tokens = 995;    // prompt and output of the Azure conversation trace, means
     double chunk_tokens = 512;      // of a prompt, computed together
-    double prompt_share =
-        0.75;  // of a machine's time, while others decode there: core::WorkerConfig::prefill_share
+    // Of a machine's time, while others decode there.
+    double prompt_share = prompts_part(spec::ServingPolicy());
     double requests = 1;  // that are recomputed one after the other
 };
 

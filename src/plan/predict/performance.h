@@ -13,6 +13,7 @@
 #include "spec/cluster_spec.h"
 #include "spec/cost_model.h"
 #include "spec/placement.h"
+#include "spec/serving_policy.h"
 
 namespace helix::plan {
 
@@ -33,7 +34,7 @@ struct PerformanceOptions {
     double requests_per_s = 0;     // offered; 0 = always as many waiting as the KV memory takes
     double expected_output = 240;  // tokens that admission reserves for an answer
     // Batching::helix only; the defaults of core::CoordinatorConfig and core::WorkerConfig.
-    double kv_high_water = 0.9;
+    double kv_high_water = spec::ServingPolicy().kv_high_water;
     std::int32_t batch_rows = 512;
     std::int32_t mixed_prefill_rows = 64;
 };

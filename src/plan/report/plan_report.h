@@ -14,6 +14,7 @@
 #include "plan/predict/performance.h"
 #include "plan/search/throughput_search.h"
 #include "spec/placement.h"
+#include "spec/serving_policy.h"
 
 namespace helix::plan {
 
@@ -21,6 +22,7 @@ namespace helix::plan {
 struct PlanReport {
     spec::Placement placement;          // nodes that get no flow are left out
     std::vector<spec::LinkFlow> flows;  // the links used, by (from, to)
+    spec::ServingPolicy policy;         // that it is served by
     double max_flow_tokens_per_s = 0;
     double upper_bound_tokens_per_s = 0;      // of any placement on this cluster (config_bound.h)
     Bounds bounds;                            // the simpler ones
@@ -54,7 +56,8 @@ struct PlanReport {
     std::optional<Alone> alone;  // where plans are judged
     // What is left of the flow after the worst single loss; not looked at in clusters of hundreds.
     Robustness robustness;
-    std::vector<Stall> stalls;  // after the loss of each machine, by the default StallRule
+    std::vector<Stall>
+        stalls;  // after the loss of each machine, by the default StallRule under the policy
 
     struct Choice {  // another plan that this one does not beat in everything, or this one
         Merits merits;

@@ -12,6 +12,13 @@ namespace {
 
 constexpr double kSameScore = 1e-6;  // relative difference
 
+// Who waits longer for the first token must get more for it: 3 % for a target twice as long.
+constexpr double kWaitingExponent = 0.043;
+double worth_of_waiting(const spec::ServingPolicy& policy) {
+    return std::pow(spec::ServingPolicy().prefill_target_s / policy.prefill_target_s,
+                    kWaitingExponent);
+}
+
 Look one_shorter(Look look) {
     return look == Look::last ? Look::full : Look::glance;
 }
@@ -21,11 +28,26 @@ Look one_shorter(Look look) {
 bool PlanPool::add(KnownPlan plan) {
     for (const KnownPlan& other : plans_) {
         const double score = other.candidate.score;
-        if (std::abs(score - plan.candidate.score) <= kSameScore * score) return false;
+        const bool same = std::abs(score - plan.candidate.score) <= kSameScore * score;
+        if (same && other.candidate.policy == plan.candidate.policy) return false;
     }
     plans_.push_back(std::move(plan));
     sorted_ = false;
     return true;
+}
+
+std::size_t PlanPool::judge_new(std::vector<KnownPlan> plans, Look look) {
+    std::vector<std::size_t> added;
+    for (KnownPlan& plan : plans) {
+        if (add(std::move(plan))) added.push_back(plans_.size() - 1);
+    }
+    judge(added, look);
+    if (look != Look::glance) count_judged(added, look);
+    return added.size();
+}
+
+void PlanPool::count_judged(const std::vector<std::size_t>& which, Look look) {
+    for (const std::size_t i : which) judged_ += plans_[i].look() == look ? 1 : 0;
 }
 
 const std::vector<KnownPlan>& PlanPool::plans() {
@@ -72,6 +94,11 @@ void PlanPool::look_longer(Look look, std::size_t most, double least_glance) {
         const bool runs = plans_[i].candidate.judgement.merit > 0;
         if (runs && plans_[i].glance >= least_glance * best_glance) chosen.push_back(i);
     }
+    if (look == Look::last) {
+        const spec::ServingPolicy policy =
+            plans_.empty() ? spec::ServingPolicy() : plans_.front().candidate.policy;
+        for (const std::size_t i : chosen) plans_[i].candidate.policy = policy;
+    }
     judge(chosen, look);
 }
 
@@ -80,15 +107,15 @@ void PlanPool::judge(const std::vector<std::size_t>& which, Look look) {
         if (options_.stop && options_.stop()) return;
         KnownPlan& plan = plans_[which[base::at(k)]];
         ThroughputCandidate& candidate = plan.candidate;
-        const Judgement judgement = options_.judge(candidate.placement, candidate.flows, look);
+        const Judgement judgement =
+            options_.judge(candidate.placement, candidate.flows, candidate.policy, look);
         if (judgement.look != look) return;  // out of time
         candidate.judgement = judgement;
+        candidate.judgement.merit *= worth_of_waiting(candidate.policy);
         if (look == Look::glance) plan.glance = judgement.merit;
         if (look == Look::full) plan.trust = judgement.merit / candidate.score;
     });
-    if (look == Look::glance) {
-        for (const std::size_t i : which) judged_ += plans_[i].look() == Look::glance ? 1 : 0;
-    }
+    if (look == Look::glance) count_judged(which, look);
     sorted_ = false;
 }
 

@@ -27,14 +27,17 @@ class PlanPool {
     explicit PlanPool(const ThroughputOptions& options) : options_(options) {}
 
     // Placements that differ only in which of two equal machines does what are the same one; their
-    // scores tell. Returns whether this one was new.
+    // scores tell. Under another policy it is another plan. Returns whether this one was new.
     bool add(KnownPlan plan);
+    // Adds those that are new, and judges them by this look at once. Returns how many were new.
+    std::size_t judge_new(std::vector<KnownPlan> plans, Look look);
     void shorten(std::size_t most);
 
     // Glances at most so many of those that nobody has looked at.
     void glance(std::size_t most);
     // Looks longer at most so many of those whose last look was the one before, the best first, if
-    // their glance was at least this good beside the best of all glances.
+    // their glance was at least this good beside the best of all glances. A last look is under the
+    // policy of the plan that is best so far.
     void look_longer(Look look, std::size_t most, double least_glance = 0);
 
     bool empty() const { return plans_.empty(); }
@@ -50,6 +53,7 @@ class PlanPool {
   private:
     void sort();
     void judge(const std::vector<std::size_t>& which, Look look);
+    void count_judged(const std::vector<std::size_t>& which, Look look);
 
     const ThroughputOptions& options_;
     std::vector<KnownPlan> plans_;

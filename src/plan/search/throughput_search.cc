@@ -13,6 +13,7 @@
 #include "plan/search/assessor.h"
 #include "plan/search/moves.h"
 #include "plan/search/plan_pool.h"
+#include "plan/search/policy_search.h"
 
 namespace helix::plan {
 namespace {
@@ -31,6 +32,7 @@ constexpr std::size_t kLeastLooked = 4;  // of the starts
 constexpr double kWorthALook = 0.97;     // a glance beside the best one
 constexpr std::size_t kLastLooks = 4;
 constexpr double kLastLooksShare = 0.2;  // of the time
+constexpr double kPolicyShare = 0.3;     // for policies, where they are chosen
 constexpr std::size_t kChangedBest = 4;
 constexpr int kChangeTries = 4;
 constexpr std::int64_t kMostMoves = 2;
@@ -70,19 +72,16 @@ class LaneSearch {
     ThroughputResult run() {
         for (std::size_t k = 0; k < starts_.size(); ++k) add_start(k);
         if (options_.judge) judge_starts();
-        std::int64_t length = kFirstCycle;
-        for (int round = 0; !pool_.empty() || round == 0; ++round) {
-            length =
-                std::min(length, (options_.iterations - result_.iterations) / kThroughputLanes);
-            if (length <= 0 || is_late()) break;
-            anneal_round(round, length);
-            if (options_.judge) {
-                judge_round(round);
-            } else {
-                length = std::min(2 * length, kLongestCycle);
-            }
-        }
+        const bool policies = options_.judge && options_.choose_policy;
+        run_rounds(kLastLooksShare + (policies ? kPolicyShare : 0));
         if (options_.judge) pool_.look_longer(Look::last, kLastLooks);
+        if (policies) {
+            search_policies(pool_, options_);
+            // In what is left of the time there may be a better one yet for that policy.
+            run_rounds(kLastLooksShare);
+            pool_.look_longer(Look::last, kLastLooks);
+            search_policies(pool_, options_);
+        }
         result_.judged = pool_.judged();
         for (KnownPlan& plan : pool_.take_plans()) {
             if (result_.shortlist.size() == options_.shortlist) break;
@@ -93,10 +92,26 @@ class LaneSearch {
 
   private:
     bool out_of_time() const { return options_.stop && options_.stop(); }
-    // Is it time for the last looks?
-    bool is_late() const {
+    // Is no more left than this share of the time, for the last looks and what follows them?
+    bool is_late(double left) const {
         return out_of_time() ||
-               (options_.judge && options_.time_used && options_.time_used() > 1 - kLastLooksShare);
+               (options_.judge && options_.time_used && options_.time_used() > 1 - left);
+    }
+
+    // Until no more than this share of the time is left.
+    void run_rounds(double left) {
+        for (bool first = round_ == 0; !pool_.empty() || first; first = false) {
+            cycle_ =
+                std::min(cycle_, (options_.iterations - result_.iterations) / kThroughputLanes);
+            if (cycle_ <= 0 || is_late(left)) return;
+            anneal_round(round_, cycle_);
+            if (options_.judge) {
+                judge_round(round_);
+            } else {
+                cycle_ = std::min(2 * cycle_, kLongestCycle);
+            }
+            ++round_;
+        }
     }
 
     void add_start(std::size_t k) {
@@ -140,15 +155,29 @@ class LaneSearch {
         std::optional<ThroughputCandidate> candidate;
     };
 
+    // The ranks of the best plans that had a full look, each layout once, whatever its policies.
+    std::vector<std::size_t> best_layouts() {
+        const std::size_t looked = pool_.count(Look::full);
+        const std::vector<KnownPlan>& known = pool_.plans();
+        std::vector<std::size_t> best;
+        for (std::size_t i = 0; i < looked && best.size() < kChangedBest; ++i) {
+            const bool again = std::any_of(best.begin(), best.end(), [&](std::size_t other) {
+                return known[other].candidate.score == known[i].candidate.score;
+            });
+            if (!again) best.push_back(i);
+        }
+        return best;
+    }
+
     // A few moves away from one of the best plans; of several such the one that promises most.
     void change_best(int round) {
-        const std::size_t looked = std::min(pool_.count(Look::full), kChangedBest);
-        if (looked == 0) return;
+        const std::vector<std::size_t> best = best_layouts();
+        if (best.empty()) return;
         base::Random random(
             base::hash_pair(options_.seed, kChangeSeeds + static_cast<std::uint64_t>(round)));
         std::vector<Change> changes(kChangesPerRound);
         for (Change& change : changes) {
-            change.from = random.below(1 + random.below(looked));
+            change.from = best[random.below(1 + random.below(best.size()))];
             change.seed = random.next();
         }
         // Changes k, k + lanes, ... are made by one assessor.
@@ -301,6 +330,8 @@ class LaneSearch {
     std::vector<Assessor> assessors_;
     PlanPool pool_;
     ThroughputResult result_;
+    int round_ = 0;
+    std::int64_t cycle_ = kFirstCycle;  // tries of a lane in the next round
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "plan/search/executor.h"
 #include "plan/search/pareto.h"
 #include "spec/placement.h"
+#include "spec/serving_policy.h"
 
 namespace helix::plan {
 
@@ -32,8 +33,8 @@ struct Judgement {
     double merit = 0;        // what plans are ranked by; more is better, 0 = it does not run
     Look look = Look::none;  // of which this is the result; none = not judged
 };
-using Judge =
-    std::function<Judgement(const spec::Placement&, const std::vector<spec::LinkFlow>&, Look)>;
+using Judge = std::function<Judgement(const spec::Placement&, const std::vector<spec::LinkFlow>&,
+                                      const spec::ServingPolicy&, Look)>;
 
 // By what requests are spread over a placement.
 enum class SplitBy {
@@ -73,12 +74,16 @@ struct ThroughputOptions {
     // Judges a plan. Called from the executor's jobs. Without it the predictions decide. One that
     // is out of time says Look::none.
     Judge judge;
+    // With a judge: at the end the best plans are judged under other policies as well
+    // (policy_search.h); else all are served by the usual one.
+    bool choose_policy = false;
 };
 
 struct ThroughputCandidate {
     spec::Placement placement;          // nodes without flow are left out
     std::vector<spec::LinkFlow> flows;  // the split chosen, scaled to what it carries
     std::vector<Estimate> estimates;    // parallel to ThroughputOptions::models
+    spec::ServingPolicy policy;         // that it is judged under
     double score = 0;                   // by the predictions, more is better
     Judgement judgement;
     double flow_tokens_per_s = 0;  // of `flows`
@@ -99,8 +104,9 @@ struct ThroughputResult {
 // prediction, from the starts and from what proved best. With a judge, every start is judged first,
 // with the split that the predictions like best and with a maximum flow; then each round judges
 // what is new and most promising, and changes of what was judged best so far. All of them get a
-// glance, the better ones a full look, and the best at the end a last one (successive halving).
-// Never worse (by the judge's measure, if there is one) than the starts that keep the limits.
+// glance, the better ones a full look, and the best at the end a last one (successive halving);
+// then the policy is chosen, too, if that is asked for. Never worse (by the judge's measure, if
+// there is one) than the starts that keep the limits.
 ThroughputResult search_throughput(const Problem& problem,
                                    const std::vector<ThroughputStart>& starts,
                                    const ThroughputOptions& options);

@@ -49,7 +49,7 @@ void draw_tunables(Random& random, FaultyClusterConfig& cluster) {
     core::WorkerConfig& w = cluster.worker;
     w.max_batch_rows = one_of(random, {1, 2, 5, 16, 64, 512});
     w.mixed_prefill_rows = one_of(random, {1, 2, 8, 64});
-    w.prefill_share = one_of(random, {0.01, 0.5, 3.0, 100.0});
+    cluster.coordinator.prefill_share = one_of(random, {0.01, 0.5, 3.0, 100.0});
     w.max_batch_seqs = one_of(random, {1, 2, 4, 256, 256});
     w.report_interval = some_ms(random, {50, 200, 500, 1000});
 }

@@ -219,6 +219,7 @@ class Painter {
                             spec::format_duration(seen.ttft_s), spec::format_duration(seen.tpot_s),
                             few(seen.resident));
         if (report_.delivered_bound) draw_delivered_bound(*report_.delivered_bound);
+        if (report_.policy != spec::ServingPolicy()) draw_policy();
         if (report_.alone) {
             const double tpot_s = report_.alone->tpot_s;
             out_ += fmt::format("one user alone: first token after {}, then {:.3g} tokens/s\n",
@@ -226,6 +227,19 @@ class Painter {
                                 tpot_s > 0 ? 1 / tpot_s : 0.0);
         }
         out_ += painted(TextStyle::warning, wrapped("limited by " + report_.limit_text)) + "\n\n";
+    }
+
+    void draw_policy() {
+        const spec::ServingPolicy usual;
+        out_ += wrapped(fmt::format(
+                    "served so: while both wait, prompts get {:.2g} times the time of decodes "
+                    "(usually {:g}); workers take requests until {:.0f} % of their KV memory is "
+                    "promised (usually {:.0f} %); prompts enter so that a first token comes after "
+                    "about {:g} s (usually {:g} s)",
+                    report_.policy.prefill_share, usual.prefill_share,
+                    report_.policy.kv_high_water * 100, usual.kv_high_water * 100,
+                    report_.policy.prefill_target_s, usual.prefill_target_s)) +
+                "\n";
     }
 
     void draw_delivered_bound(const plan::DeliveredBound& bound) {
