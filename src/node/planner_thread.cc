@@ -83,14 +83,30 @@ std::vector<spec::LinkFlow> flows_between(const spec::ClusterSpec& cluster,
     return flows;
 }
 
-// A flow from or to a node without layers would have no machine.
+// Every flow leads on: to a node that has the layer behind the last of where it comes from, or from
+// the one that has the last of all to the coordinator.
 base::Status check_flows(const spec::PlacementFile& file, const std::string& path) {
+    const auto name = [&](std::int32_t node) {
+        return node == spec::kCoordinator ? std::string("the coordinator")
+                                          : file.node_names[static_cast<std::size_t>(node)];
+    };
     for (const spec::LinkFlow& flow : file.flows) {
         for (const std::int32_t node : {flow.from, flow.to}) {
             if (node == spec::kCoordinator) continue;
             if (!file.placement.layers[static_cast<std::size_t>(node)].empty()) continue;
-            return base::invalid(fmt::format("{}: flows: {} has no layers", path,
-                                             file.node_names[static_cast<std::size_t>(node)]));
+            return base::invalid(fmt::format("{}: flows: {} has no layers", path, name(node)));
+        }
+        const std::int32_t next =
+            flow.from == spec::kCoordinator
+                ? 0
+                : file.placement.layers[static_cast<std::size_t>(flow.from)].end;
+        const bool leads_on =
+            flow.to == spec::kCoordinator
+                ? next == file.n_layers
+                : file.placement.layers[static_cast<std::size_t>(flow.to)].contains(next);
+        if (!leads_on) {
+            return base::invalid(fmt::format("{}: flows: from {} to {} a request misses layers",
+                                             path, name(flow.from), name(flow.to)));
         }
     }
     return base::Ok{};

@@ -92,10 +92,18 @@ TEST_F(FixedPlacement, RefusesFlowsThatLeadNowhere) {
     file_.flows = {{spec::kCoordinator, 0, 4}, {0, 1, 4}, {1, spec::kCoordinator, 4}};
     EXPECT_THAT(planner_for_file(model_, write(file_)).error().message,
                 HasSubstr("flows: attic has no layers"));
-    file_.flows = {{spec::kCoordinator, 2, 4}, {2, 0, 4}, {0, spec::kCoordinator, 4}};
+    file_.flows = {{spec::kCoordinator, 2, 4}, {2, spec::kCoordinator, 4}};
+    EXPECT_THAT(planner_for_file(model_, write(file_)).error().message,
+                HasSubstr("from the coordinator to hall a request misses layers"));
+    file_.flows = {{spec::kCoordinator, 0, 4}, {0, spec::kCoordinator, 4}};
+    EXPECT_THAT(planner_for_file(model_, write(file_)).error().message,
+                HasSubstr("from den to the coordinator a request misses layers"));
+    file_.flows = {{spec::kCoordinator, 0, 4}, {0, 2, 4}};  // and nothing from there
     const auto planner = planner_for_file(model_, write(file_));
     ASSERT_TRUE(planner.ok()) << planner.error().message;
-    EXPECT_THAT(planner->planner(cluster_of({"den", "hall"})).error().message,
+    const auto report = planner->planner(cluster_of({"den", "hall"}));
+    ASSERT_FALSE(report.ok());
+    EXPECT_THAT(report.error().message,
                 HasSubstr("its flows do not lead requests through all layers"));
 }
 
