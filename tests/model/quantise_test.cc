@@ -5,10 +5,12 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/effort.h"
 #include "model/gguf_writer.h"
 #include "model/local_weights.h"
 #include "model/model_config.h"
@@ -100,7 +102,10 @@ TEST_F(Quantise, EveryTypeGivesAModelThatCanBeRunAndIsNear) {
         {"q5_0", 0.05}, {"q5_1", 0.05},  {"q2_k", 0.35},   {"q3_k", 0.2},   {"q4_k", 0.09},
         {"q5_k", 0.05}, {"q6_k", 0.03},  {"iq4_nl", 0.1},  {"iq4_xs", 0.1}, {"iq3_xxs", 0.3},
         {"iq3_s", 0.2}, {"iq2_s", 0.4},  {"iq2_xs", 0.42}, {"iq2_xxs", 0.5}};
+    const std::set<std::string> kinds{"f16", "q4_0", "q5_1", "q4_k", "q6_k", "iq4_xs", "iq3_s"};
     for (const auto& [type, error] : most) {
+        // One of each kind of search, where sanitizers find the same in all of a kind.
+        if (kSanitized && !kinds.contains(type)) continue;
         QuantiseRun run;
         run.output = folder_.file(type + ".gguf");
         const auto report = quantise(from, to_type(type), run);
