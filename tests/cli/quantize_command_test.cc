@@ -16,6 +16,7 @@ namespace helix::cli::quantize_command_test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Ended {
     int code = 0;
@@ -63,7 +64,8 @@ TEST_F(QuantizeCommand, ATextMakesAMatrixThatMakesAModelThatIsCompared) {
     const Ended made = helix({"model", "quantize", model_, small, "--type", "Q3_K", "--imatrix",
                               imatrix, "--output-type", "q6_k", "--threads", "2", "--json"});
     ASSERT_EQ(made.code, 0) << made.error;
-    EXPECT_EQ(made.error, "")
+    // Slow machines also say how far they are.
+    EXPECT_THAT(made.error, Not(HasSubstr("says nothing of")))
         << "the matrix says something of every tensor but the embedding, which is no head";
     const auto report = nlohmann::json::parse(made.out);
     EXPECT_EQ(report["file_bytes"], std::filesystem::file_size(small));
