@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Regenerates the tables "delivered" and "generated" and the pictures of docs/planning.md: our plan
-beside every other layout known. With --policies it prints what our plans serve under policies of
-their own.
+"""Regenerates the tables "delivered", "generated" and "policies" and the pictures of
+docs/planning.md: our plan beside every other layout known, and what our plans serve under policies
+of their own.
 
     bench/delivered.py HELIX DATA [--case single24:llama2-70b]... [--budget 60s] [--details FILE]
     bench/delivered.py HELIX DATA --policies
@@ -236,7 +236,14 @@ def write_policies(arguments):
     head = ["case", "ours", "aim", "first token s", "aim", "prompts' time", "memory promised",
             "first tokens after", "under the usual policy", "best of all others", "ours over it",
             "gap to the bound", "plans judged", "seconds"]
-    print(table_of(head, rows))
+    finish(arguments, table_of(head, rows), "policies")
+
+
+def finish(arguments, made, name):
+    """Prints a table, and where it is whole puts it into its place on the page."""
+    print(made)
+    if not arguments.case:
+        put(made, name)
 
 
 def table_of(head, rows):
@@ -276,10 +283,7 @@ def main():
     if arguments.generated:
         head = ["cluster", "ours", "first token s"]
     head += ["stages", "plans judged", "best of all others", "ours over it", "bound", "seconds"]
-    made = table_of(head, rows)
-    print(made)
-    if not arguments.case:
-        put(made, "generated" if arguments.generated else "delivered")
+    finish(arguments, table_of(head, rows), "generated" if arguments.generated else "delivered")
 
 
 def put(table, name):

@@ -65,6 +65,16 @@ base::Result<std::shared_ptr<const GgufFile>> GgufFile::from_image(std::vector<s
     return std::shared_ptr<const GgufFile>(file);
 }
 
+std::vector<RawEntry> GgufFile::raw_metadata() const {
+    std::vector<RawEntry> raw;
+    raw.reserve(entries_.size());
+    for (const EntryPlace& entry : entries_) {
+        raw.push_back({std::string(entry.key),
+                       std::span(bytes_).subspan(entry.begin, entry.end - entry.begin)});
+    }
+    return raw;
+}
+
 const MetaValue* GgufFile::find(std::string_view key) const {
     const auto found = metadata_.find(key);
     return found == metadata_.end() ? nullptr : &found->second;

@@ -26,6 +26,14 @@ using MetaArray = std::variant<std::vector<std::int64_t>, std::vector<double>, s
                                std::vector<std::string>>;
 using MetaValue = std::variant<bool, std::int64_t, std::uint64_t, double, std::string, MetaArray>;
 
+// A metadata entry as it lies in a header: its value with its type before it, whatever it is. A
+// MetaValue does not say which of the types of numbers it came from; what is written again from
+// these bytes is what was read.
+struct RawEntry {
+    std::string key;
+    std::span<const std::byte> value;  // of the file's header
+};
+
 struct TensorInfo {
     std::string name;
     TensorType type = TensorType::f32;
@@ -63,6 +71,8 @@ class GgufFile {
 
     const std::map<std::string, MetaValue, std::less<>>& metadata() const { return metadata_; }
     const MetaValue* find(std::string_view key) const;
+    // All of it once more as bytes, in the file's order; as long as this lives.
+    std::vector<RawEntry> raw_metadata() const;
     // Typed look-ups: not_found when absent, invalid when of another kind or out of range.
     base::Result<std::int64_t> get_int(std::string_view key) const;
     base::Result<double> get_float(std::string_view key) const;
@@ -85,12 +95,18 @@ class GgufFile {
   private:
     GgufFile() = default;
     friend class GgufParser;
+    struct EntryPlace {
+        std::string_view key;  // of metadata_
+        std::size_t begin = 0;
+        std::size_t end = 0;
+    };
 
     std::string label_;
     std::uint32_t version_ = 0;
     std::uint64_t alignment_ = 32;
     bool header_only_ = false;
     std::map<std::string, MetaValue, std::less<>> metadata_;
+    std::vector<EntryPlace> entries_;  // where the values lie in bytes_
     std::vector<TensorInfo> tensors_;
     std::map<std::string, std::size_t, std::less<>> tensor_index_;
     std::vector<std::byte> bytes_;  // all of an image or a header; of a file only the header

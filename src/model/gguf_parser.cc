@@ -207,8 +207,10 @@ base::Status GgufParser::read_metadata(std::uint64_t index) {
     TRY_VOID(charge(kRecordBytes));
     context_ = "metadata " + key;
     if (file_.metadata_.contains(key)) return fail("the key appears twice");
+    const std::uint64_t begin = position_;
     TRY(MetaValue value, read_value());
-    file_.metadata_.emplace(std::move(key), std::move(value));
+    const auto added = file_.metadata_.emplace(std::move(key), std::move(value)).first;
+    file_.entries_.push_back({added->first, begin, position_});
     return base::Ok{};
 }
 

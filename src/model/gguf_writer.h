@@ -33,7 +33,7 @@ using GgufValue =
                  std::vector<float>, std::vector<bool>, std::vector<std::string>,
                  std::vector<std::uint64_t>, std::vector<std::int64_t>, std::vector<double>>;
 
-// A value of any kind as a header has it, its type first (raw_metadata.h).
+// A value of any kind as a header has it, its type first (RawEntry).
 using RawGgufValue = std::vector<std::byte>;
 
 class GgufBuilder {

@@ -17,7 +17,6 @@
 #include "model/gguf_format.h"
 #include "model/gguf_writer.h"
 #include "model/quant/searched.h"
-#include "model/raw_metadata.h"
 
 namespace helix::model {
 namespace {
@@ -181,7 +180,7 @@ class Quantiser {
     void set_metadata(GgufBuilder& builder) const {
         std::map<std::string, std::uint32_t> ours{{"general.file_type", plan_.file_type},
                                                   {"general.quantization_version", 2}};
-        for (const RawEntry& entry : raw_metadata(source_.file())) {
+        for (const RawEntry& entry : source_.file().raw_metadata()) {
             // The builder has written the alignment.
             if (entry.key == gguf::kAlignmentKey || entry.key.starts_with(kImportanceKeys))
                 continue;

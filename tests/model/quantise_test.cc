@@ -14,7 +14,6 @@
 #include "model/gguf_writer.h"
 #include "model/local_weights.h"
 #include "model/model_config.h"
-#include "model/raw_metadata.h"
 #include "model/synth.h"
 #include "temporary_folder.h"
 
@@ -142,11 +141,11 @@ TEST_F(Quantise, MetadataStaysByteForByte) {
     ASSERT_TRUE(quantise(from, to_type("q4_k_m"), run).ok());
     std::map<std::string, std::vector<std::byte>> kept;
     const auto made = open(run.output);
-    for (const RawEntry& entry : raw_metadata(made->file()))
+    for (const RawEntry& entry : made->file().raw_metadata())
         kept[entry.key] = {entry.value.begin(), entry.value.end()};
     std::size_t same = 0;
     const auto source = open(from);
-    for (const RawEntry& entry : raw_metadata(source->file())) {
+    for (const RawEntry& entry : source->file().raw_metadata()) {
         if (entry.key == "general.file_type") continue;
         EXPECT_EQ(kept[entry.key], std::vector(entry.value.begin(), entry.value.end()))
             << entry.key;
