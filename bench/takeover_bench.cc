@@ -87,7 +87,7 @@ sim::FaultyClusterConfig config_for(std::int32_t workers, std::int32_t requests,
     c.max_waiting = c.max_running = 2 * requests;
     c.min_workers = workers;
     c.expected_output_tokens = kOutputTokens;
-    c.prefill_target = base::from_seconds(60);
+    c.policy.prefill_target_s = 60;
     c.balance.enabled = false;
     config.worker.coordinator_wait = base::from_seconds(60);
     config.worker.max_batch_seqs = requests;

@@ -263,9 +263,7 @@ base::Result<node::CoordinatorOptions> coordinator_options(
         TRY(node::FilePlacement fixed, node::planner_for_file(served.model.spec, a.placement));
         options.planner = std::move(fixed.planner);
         options.planned_workers = std::move(fixed.workers);
-        options.core.prefill_share = fixed.policy.prefill_share;
-        options.core.kv_high_water = fixed.policy.kv_high_water;
-        options.core.prefill_target = base::from_seconds(fixed.policy.prefill_target_s);
+        options.core.policy = fixed.policy;
     }
     TRY_VOID(check_ranks(workers, served));
     options.local_workers = std::move(workers);

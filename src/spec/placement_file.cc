@@ -190,11 +190,7 @@ std::string placement_to_json(const PlacementFile& file) {
                 {flow_start_json(flow.from), flow_end_json(flow.to), flow.tokens_per_s}));
         }
     }
-    if (file.policy) {
-        out["policy"] = {{"prefill_share", file.policy->prefill_share},
-                         {"kv_high_water", file.policy->kv_high_water},
-                         {"prefill_target_s", file.policy->prefill_target_s}};
-    }
+    if (file.policy) out["policy"] = *file.policy;
     out["max_flow_tokens_per_s"] =
         file.max_flow_tokens_per_s ? json(*file.max_flow_tokens_per_s) : json(nullptr);
     return out.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";

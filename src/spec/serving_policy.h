@@ -21,4 +21,12 @@ struct ServingPolicy {
     bool operator==(const ServingPolicy&) const = default;
 };
 
+// As plans and their files say it; for nlohmann's JSON, which finds it by its name.
+template <typename Json>
+void to_json(Json& out, const ServingPolicy& policy) {
+    out = {{"prefill_share", policy.prefill_share},
+           {"kv_high_water", policy.kv_high_water},
+           {"prefill_target_s", policy.prefill_target_s}};
+}
+
 }  // namespace helix::spec

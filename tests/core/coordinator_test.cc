@@ -171,7 +171,8 @@ TEST_F(CoordinatorTest, WhilePromptsAreSlowOthersWaitInTheQueue) {
     EXPECT_TRUE(routed[kRequests + 2]);
     EXPECT_FALSE(routed[kRequests + 3]);
     EXPECT_EQ(coordinator_.view().waiting, 3);
-    now_ = now_ + config().prefill_target;  // no reason to change the window
+    now_ = now_ +
+           base::from_seconds(config().policy.prefill_target_s);  // no reason to change the window
     note(token(kRequests + 1, 1, 100, 7));
     EXPECT_TRUE(routed[kRequests + 3]);
     EXPECT_FALSE(routed[kRequests + 4]);

@@ -232,7 +232,7 @@ class PlainCluster {
         config.context_length = 256;
         config.block_size = 4;
         config.expected_output_tokens = 4;
-        config.kv_high_water = 1;
+        config.policy.kv_high_water = 1;
         config.preemption = preemption;
         config.preemption_pause = base::from_ms(1);
         return config;

@@ -48,7 +48,7 @@ std::int32_t groups_of(const std::vector<Place>& places) {
     const auto sent = find<SendToWorker>(actions);
     const auto* assigned = sent ? std::get_if<AssignLayers>(&sent->message) : nullptr;
     if (assigned != nullptr) {
-        EXPECT_EQ(assigned->prefill_share, config.prefill_share);
+        EXPECT_EQ(assigned->prefill_share, config.policy.prefill_share);
     }
     return assigned == nullptr ? -1 : assigned->pipeline_groups;
 }

@@ -52,7 +52,7 @@ class GroupCluster : public ::testing::Test {
         options.model.spec.context_length = 256;
         options.core.block_size = 4;
         options.core.expected_output_tokens = 1;  // far too few: memory runs short
-        options.core.kv_high_water = 1;
+        options.core.policy.kv_high_water = 1;
         options.core.preemption_pause = base::from_ms(5);
         options.core.preemption = setup.preemption;
         options.core.prefix_cache = setup.prefix_cache;

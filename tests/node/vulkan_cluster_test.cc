@@ -146,7 +146,7 @@ std::vector<Case> cases() {
     const auto swap = [](CoordinatorOptions& options) {
         options.core.block_size = 4;
         options.core.expected_output_tokens = 1;  // far too few: memory runs short
-        options.core.kv_high_water = 1;
+        options.core.policy.kv_high_water = 1;
         options.core.preemption = core::Preemption::swap;
     };
     const auto preempted = [](const core::ClusterView& view) { return view.preemptions > 0; };

@@ -73,7 +73,7 @@ double simulate(const Machines& machines, const spec::ModelSpec& model, const Tw
     setup.lengths = LengthSource({{60, 41}}, LengthOrder::recorded);
     setup.offline.initial = 40;
     setup.overheads.lone_decode_doubles = false;
-    setup.coordinator.kv_high_water = 1;
+    setup.coordinator.policy.kv_high_water = 1;
     setup.warmup_s = 5;
     setup.duration_s = 20;
     const auto report = run_helix(setup);

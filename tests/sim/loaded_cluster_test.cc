@@ -147,7 +147,7 @@ TEST(LoadedCluster, ADeepUnequalPipelineServesManyAndAnswersSoon) {
 
 TEST(LoadedCluster, MoreThanTheKvMemoryHoldsWaitsAndPreemptsButAllEnd) {
     const auto bed = stages_of({1, 1}, 2, 1500);
-    bed->setup.coordinator.kv_high_water = 1.0;
+    bed->setup.coordinator.policy.kv_high_water = 1.0;
     bed->setup.check_invariants = true;
     bed->setup.duration_s = 40;
     bed->setup.coordinator.expected_output_tokens = 1;  // admits far too many

@@ -173,7 +173,7 @@ void Balancer::make_room(TimePoint now) {
             continue;
         }
         const KvEstimate& kv = it->second.kv;
-        const double most = kv.most_pages(config_.kv_high_water);
+        const double most = kv.most_pages(config_.policy.kv_high_water);
         const std::int64_t kept = is_high(*head) ? 0 : paths_.headroom_pages(node.worker);
         view.room.push_back(static_cast<std::int64_t>(most) - kv.used() - kept);
     }

@@ -84,16 +84,12 @@ struct CoordinatorConfig {
     // The most tokens of waiting prompts; requests beyond are refused, too.
     std::int64_t max_waiting_tokens = std::int64_t{1} << 22;
     std::int32_t max_running = 4096;  // the most sequences that run in the cluster
-    // Fuller workers get no new requests (spec/kv_fill.h: or more).
-    double kv_high_water = spec::ServingPolicy().kv_high_water;
-    // How many times the decodes' time prompts may take on a worker while both wait.
-    double prefill_share = spec::ServingPolicy().prefill_share;
+    // What depends on the plan that is served. Its prompts wait in the queue as
+    // core/coordinator/prompt_window.h says.
+    spec::ServingPolicy policy;
     double expected_output_tokens = 240;
     RouterFactory router = max_flow_router().make;  // chooses the way of each request
     std::uint64_t router_seed = 0;
-    // Under load only as many prompts are in the pipelines as reach their first token in about this
-    // time, and the others wait in the queue (core/coordinator/prompt_window.h).
-    Duration prefill_target = base::from_seconds(spec::ServingPolicy().prefill_target_s);
     // Decodes travel in at most this many groups, so that all machines of a pipeline have work; 0
     // means as many as machines stand in the shortest pipeline. Groups are larger where a machine
     // would be too busy with small ones (core/batch/batch_limits.h).

@@ -55,7 +55,8 @@ struct Coordinator::Impl {
     Fleet fleet;
     RequestTable requests;
     LinkHealth links;
-    PromptWindow prompts{config.prefill_target};  // counts prompts that have no token yet
+    // Counts prompts that have no token yet.
+    PromptWindow prompts{base::from_seconds(config.policy.prefill_target_s)};
     KvDemand demand{config};
     AdmissionQueue queue{config};
     Placements placements{config, fleet, requests, links};

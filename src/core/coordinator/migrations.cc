@@ -137,7 +137,7 @@ std::string Migrations::why_not_at(const RequestState& state, const Stage& stage
     // At a worker that it runs on already, only what comes on top needs room.
     const std::int64_t has = worker.kv.charged_for(state.request.id);
     const std::int64_t more = demand_.expected_blocks(state, 0) * stage.layers.size() - has;
-    if (more > 0 && !worker.kv.can_add(more, config_.kv_high_water)) {
+    if (more > 0 && !worker.kv.can_add(more, config_.policy.kv_high_water)) {
         return who() + " has no room";
     }
     for (const Stage& old : state.pipeline) {

@@ -22,7 +22,7 @@ StageFits PathChoice::fits_for(const RequestState& state) const {
         const KvEstimate& kv = fleet_.at(worker).kv;
         const bool idle = kv.requests() == 0;
         return kv.can_add(room_.expected_pages(state, {worker, layers}) + (idle ? 0 : kept),
-                          config_.kv_high_water);
+                          config_.policy.kv_high_water);
     };
 }
 

@@ -34,7 +34,7 @@ void Preempter::swap_in(TimePoint now) {
         const bool fits =
             std::all_of(state.pipeline.begin(), state.pipeline.end(), [&](const Stage& stage) {
                 return fleet_.at(stage.worker)
-                    .kv.can_add(room_.expected_pages(state, stage), config_.kv_high_water);
+                    .kv.can_add(room_.expected_pages(state, stage), config_.policy.kv_high_water);
             });
         if (!fits) return;
         swaps_.end_swap(state);

@@ -137,7 +137,7 @@ void Rollout::send_assignments(TimePoint now) {
     message.epoch = next.epoch;
     message.model = config_.model;
     message.placement = remember(next, fleet_);
-    message.prefill_share = config_.prefill_share;
+    message.prefill_share = config_.policy.prefill_share;
     message.pipeline_groups = config_.pipeline_groups;
     if (message.pipeline_groups <= 0) {
         PipelineParts parts = placements_.final_parts();

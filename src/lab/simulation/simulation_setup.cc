@@ -126,9 +126,7 @@ sim::HelixSetup helix_setup(const Problem& problem, const spec::Placement& place
                             const std::vector<spec::LinkFlow>& flows,
                             const spec::ServingPolicy& policy) {
     sim::HelixSetup setup;
-    setup.coordinator.prefill_share = policy.prefill_share;
-    setup.coordinator.kv_high_water = policy.kv_high_water;
-    setup.coordinator.prefill_target = base::from_seconds(policy.prefill_target_s);
+    setup.coordinator.policy = policy;
     setup.cluster = &problem.cluster;
     setup.costs = &problem.costs();
     setup.model = problem.model;
@@ -150,7 +148,7 @@ void work_as_vllm(sim::HelixSetup& setup, core::PromptsFirst how) {
     }
     setup.worker.prompts_first = how;
     // Only KV memory bounds how many prompts vLLM has inside.
-    setup.coordinator.prefill_target = base::from_seconds(1e6);
+    setup.coordinator.policy.prefill_target_s = 1e6;
 }
 
 void add_idle_links(const Problem& problem, spec::PlacementFile& file) {

@@ -153,9 +153,7 @@ std::string plan_to_json(const spec::ClusterSpec& cluster, const spec::ModelSpec
         out["judged"] = {{"decode_tokens_per_s", report.judged_tokens_per_s},
                          {"plans", report.judged_plans}};
     }
-    out["policy"] = {{"prefill_share", report.policy.prefill_share},
-                     {"kv_high_water", report.policy.kv_high_water},
-                     {"prefill_target_s", report.policy.prefill_target_s}};
+    out["policy"] = report.policy;
     if (report.delivered_bound) out["delivered_bound"] = delivered_json(report);
     out["after_worst_loss"] = {{"machine", loss_json(report.robustness.machine)},
                                {"link", loss_json(report.robustness.link)}};

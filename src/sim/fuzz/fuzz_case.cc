@@ -31,9 +31,9 @@ void draw_tunables(Random& random, FaultyClusterConfig& cluster) {
     core::CoordinatorConfig& c = cluster.coordinator;
     c.max_waiting = one_of(random, {2, 5, 1024});
     c.max_running = one_of(random, {1, 2, 5, 4096, 4096});
-    c.kv_high_water = one_of(random, {0.3, 0.7, 0.9, 1.0, 1.0});
+    c.policy.kv_high_water = one_of(random, {0.3, 0.7, 0.9, 1.0, 1.0});
     c.expected_output_tokens = one_of(random, {0.0, 0.0, 1.0, 10.0, 60.0, 240.0});
-    c.prefill_target = some_ms(random, {1, 200, 2000, 60000});
+    c.policy.prefill_target_s = one_of(random, {0.001, 0.2, 2.0, 60.0});
     // Mostly the one that follows the plan; the others decide differently, and must be as exact.
     const auto& routers = core::router_kinds();
     c.router = routers[random.chance(0.5) ? 0 : random.below(routers.size())].make;
@@ -49,7 +49,7 @@ void draw_tunables(Random& random, FaultyClusterConfig& cluster) {
     core::WorkerConfig& w = cluster.worker;
     w.max_batch_rows = one_of(random, {1, 2, 5, 16, 64, 512});
     w.mixed_prefill_rows = one_of(random, {1, 2, 8, 64});
-    cluster.coordinator.prefill_share = one_of(random, {0.01, 0.5, 3.0, 100.0});
+    c.policy.prefill_share = one_of(random, {0.01, 0.5, 3.0, 100.0});
     w.max_batch_seqs = one_of(random, {1, 2, 4, 256, 256});
     w.report_interval = some_ms(random, {50, 200, 500, 1000});
 }
