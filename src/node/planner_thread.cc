@@ -39,13 +39,6 @@ bool worth_moving(const spec::ClusterSpec& cluster, const spec::ModelSpec& model
     return tokens_per_s(best) - price * static_cast<double>(diff.bytes) > tokens_per_s(stays);
 }
 
-std::optional<std::int32_t> node_called(const spec::ClusterSpec& cluster, const std::string& name) {
-    const auto node = std::find_if(cluster.nodes.begin(), cluster.nodes.end(),
-                                   [&](const spec::NodeSpec& n) { return n.name == name; });
-    if (node == cluster.nodes.end()) return std::nullopt;
-    return static_cast<std::int32_t>(node - cluster.nodes.begin());
-}
-
 base::Result<plan::PlanOptions> options_for_named(const spec::ClusterSpec& cluster,
                                                   const NamedPlacement& chosen) {
     plan::PlanOptions options;
@@ -53,7 +46,7 @@ base::Result<plan::PlanOptions> options_for_named(const spec::ClusterSpec& clust
     options.manual.layers.resize(cluster.nodes.size());
     std::string missing;
     for (const auto& [name, layers] : chosen) {
-        const std::optional<std::int32_t> node = node_called(cluster, name);
+        const std::optional<std::int32_t> node = spec::find_node(cluster, name);
         if (!node) {
             missing += (missing.empty() ? "" : ", ") + name;
             continue;
@@ -72,7 +65,7 @@ std::vector<spec::LinkFlow> flows_between(const spec::ClusterSpec& cluster,
     const auto node = [&](std::int32_t of_file) {
         if (of_file == spec::kCoordinator) return spec::kCoordinator;
         const std::optional<std::int32_t> found =
-            node_called(cluster, file.node_names[static_cast<std::size_t>(of_file)]);
+            spec::find_node(cluster, file.node_names[static_cast<std::size_t>(of_file)]);
         CHECK(found);
         return *found;
     };

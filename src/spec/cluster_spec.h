@@ -69,4 +69,12 @@ struct ClusterSpec {
     std::vector<TrunkSpec> trunks = {};   // at most one for each ordered pair of regions
 };
 
+// The index of the node of this name; none: no node has it.
+inline std::optional<std::int32_t> find_node(const ClusterSpec& cluster, std::string_view name) {
+    for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+        if (cluster.nodes[i].name == name) return static_cast<std::int32_t>(i);
+    }
+    return std::nullopt;
+}
+
 }  // namespace helix::spec

@@ -51,9 +51,7 @@ std::string list(const std::vector<std::string>& names) {
 }
 
 base::Result<std::int32_t> node_named(const ClusterSpec& cluster, const std::string& name) {
-    for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
-        if (cluster.nodes[i].name == name) return static_cast<std::int32_t>(i);
-    }
+    if (const auto node = spec::find_node(cluster, name)) return *node;
     const std::vector<std::string> known = node_names(cluster);
     return base::Error{base::Errc::not_found,
                        fmt::format("\"{}\" is no machine of {}{}; its machines: {}", name,
