@@ -12,6 +12,7 @@
 #include "plan/plan_fixtures.h"
 #include "plan/reference_data.h"
 #include "plan/rules/heuristics.h"
+#include "plan/search/policy_search.h"
 
 namespace helix::plan::throughput_search_test {
 namespace {
@@ -262,7 +263,8 @@ Judgement of_policies(const spec::Placement& placement, const spec::ServingPolic
             std::abs(std::log(policy.prefill_share)) + 10 * std::abs(policy.kv_high_water - 0.95);
         merit -= (without ? 20 : 5) * away;
     } else {
-        EXPECT_EQ(policy, spec::ServingPolicy()) << "short looks say nothing of policies";
+        EXPECT_TRUE(policy == spec::ServingPolicy() || policy == first_policy())
+            << "short looks say nothing of policies";
     }
     return {merit, merit, look};
 }
@@ -295,7 +297,7 @@ TEST(SearchThroughput, AnotherPlanMayWinUnderTheBestOnesPolicy) {
     ThroughputOptions options;
     options.models = {&small.predictor};
     options.iterations = 2'000;
-    // With the usual policy what leaves the third machine out is best. All are worth more with
+    // With the first policy what leaves the third machine out is best. All are worth more with
     // more memory in use, the others much more, and only from there on are they better.
     options.judge = [](const spec::Placement& placement, const std::vector<spec::LinkFlow>&,
                        const spec::ServingPolicy& policy, Look look) {

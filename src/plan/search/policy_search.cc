@@ -65,6 +65,12 @@ std::vector<KnownPlan> under_the_best_policy(PlanPool& pool) {
 
 }  // namespace
 
+spec::ServingPolicy first_policy() {
+    spec::ServingPolicy policy;
+    policy.prefill_share = 2;
+    return policy;
+}
+
 void search_policies(PlanPool& pool, const ThroughputOptions& options) {
     std::size_t knob = 0;
     std::size_t in_vain = 0;  // knobs one after the other that the best plan gained nothing by

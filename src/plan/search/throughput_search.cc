@@ -67,15 +67,15 @@ class LaneSearch {
           pool_(options) {
         for (int lane = 0; lane < kThroughputLanes; ++lane)
             assessors_.emplace_back(problem, splitter_, options);
+        if (chooses_policy()) policy_ = first_policy();
     }
 
     ThroughputResult run() {
         for (std::size_t k = 0; k < starts_.size(); ++k) add_start(k);
         if (options_.judge) judge_starts();
-        const bool policies = options_.judge && options_.choose_policy;
-        run_rounds(kLastLooksShare + (policies ? kPolicyShare : 0));
+        run_rounds(kLastLooksShare + (chooses_policy() ? kPolicyShare : 0));
         if (options_.judge) pool_.look_longer(Look::last, kLastLooks);
-        if (policies) {
+        if (chooses_policy()) {
             search_policies(pool_, options_);
             // In what is left of the time there may be a better one yet for that policy.
             run_rounds(kLastLooksShare);
@@ -91,6 +91,13 @@ class LaneSearch {
     }
 
   private:
+    bool chooses_policy() const { return options_.judge && options_.choose_policy; }
+    // A layout that is not judged yet.
+    void add(KnownPlan plan) {
+        plan.candidate.policy = policy_;
+        pool_.add(std::move(plan));
+    }
+
     bool out_of_time() const { return options_.stop && options_.stop(); }
     // Is no more left than this share of the time, for the last looks and what follows them?
     bool is_late(double left) const {
@@ -122,7 +129,7 @@ class LaneSearch {
                 auto candidate = assessor.finish(start.placement.layers, split, builder_);
                 if (!candidate) continue;
                 candidate->start = static_cast<std::int32_t>(k);
-                pool_.add({.candidate = std::move(*candidate)});
+                add({.candidate = std::move(*candidate)});
             }
         };
         if (start.only_links.empty()) return add_splits(assessors_[0]);
@@ -192,9 +199,9 @@ class LaneSearch {
         });
         for (Change& change : changes) {
             if (!change.candidate) continue;
-            pool_.add({.candidate = std::move(*change.candidate),
-                       .trust = change.trust,
-                       .changed = true});
+            add({.candidate = std::move(*change.candidate),
+                 .trust = change.trust,
+                 .changed = true});
         }
     }
 
@@ -268,7 +275,7 @@ class LaneSearch {
                  [&](int lane) { anneal(cycles[at(lane)], assessors_[at(lane)]); });
         for (Cycle& cycle : cycles) {
             result_.iterations += cycle.done;
-            for (KnownPlan& plan : cycle.found) pool_.add(std::move(plan));
+            for (KnownPlan& plan : cycle.found) add(std::move(plan));
         }
         pool_.shorten(kPool);
     }
@@ -330,6 +337,7 @@ class LaneSearch {
     std::vector<Assessor> assessors_;
     PlanPool pool_;
     ThroughputResult result_;
+    spec::ServingPolicy policy_;  // that layouts are judged under at first
     int round_ = 0;
     std::int64_t cycle_ = kFirstCycle;  // tries of a lane in the next round
 };
