@@ -126,7 +126,7 @@ class Case:
         bound = report["delivered_bound"]
         most = max(ours, best)
         return [name, f"{self.layers} in blocks of {self.block_layers}", len(known), f"{ours:.1f}",
-                f"{best:.1f}", f"{bound['tokens_per_s']:.1f}", bound["binds"].replace("_", " "),
+                f"{best:.1f}", f"{bound['tokens_per_s']:.1f}", bound["limited_by"].replace("_", " "),
                 f"{(1 - ours / bound['tokens_per_s']) * 100:.0f} %",
                 f"{(1 - most / bound['tokens_per_s']) * 100:.0f} %"]
 
