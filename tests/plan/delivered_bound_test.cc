@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/effort.h"
+#include "base/index.h"
+#include "plan/bounds/least_travel.h"
 #include "plan/plan_fixtures.h"
 #include "plan/planner.h"
 #include "plan/published_problems.h"
@@ -42,8 +44,15 @@ CapacityTable alike(std::size_t n, std::int32_t layers, double kv_tokens) {
     return {std::vector<NodeCapacity>(n, node)};
 }
 
+// Machines between which messages take no time.
+spec::ClusterSpec near(std::vector<spec::NodeSpec> nodes) {
+    spec::ClusterSpec cluster = cluster_of(std::move(nodes), 1e15);
+    for (spec::LinkSpec& link : cluster.links) link.latency_s = 0;
+    return cluster;
+}
+
 TEST(DeliveredBound, IsWhatTheKvMemoryOfOneMachineAllows) {
-    const spec::ClusterSpec cluster = cluster_of({machine("one", 4, 0.01)});
+    const spec::ClusterSpec cluster = near({machine("one", 4, 0.01)});
     const spec::ModelSpec model = small_model(4);
     const CapacityTable capacities = alike(1, 4, 10'000);
     // Requests of 100 + 101 tokens: rows of 100 .. 199 tokens of context. A token takes 4 batches
@@ -56,6 +65,80 @@ TEST(DeliveredBound, IsWhatTheKvMemoryOfOneMachineAllows) {
     EXPECT_LE(bound.tokens_per_s, exact * (1 + 2 * kTolerance));
     EXPECT_EQ(bound.binds, DeliveredTerm::kv_memory);
     EXPECT_GT(bound.compute_tokens_per_s, 10 * exact);
+}
+
+TEST(DeliveredBound, KnowsThatRowsOnLinksHoldMemory) {
+    spec::ClusterSpec cluster = near({machine("one", 4, 0.01)});
+    for (spec::LinkSpec& link : cluster.links) link.latency_s = 0.05;
+    const spec::ModelSpec model = small_model(4);
+    // The same as above, and 50 ms to the machine and back.
+    const DeliveredBound bound =
+        delivered_bound({cluster, model, alike(1, 4, 10'000)}, SimpleCosts(0.01, 0, 1e-7),
+                        {.lengths = fixed_lengths(100, 101)});
+    const double exact = 10'000 / 149.5 / 0.14;
+    EXPECT_GE(bound.tokens_per_s, exact * (1 - 1e-6));
+    EXPECT_LE(bound.tokens_per_s, exact * (1 + 2 * kTolerance));
+    EXPECT_EQ(bound.binds, DeliveredTerm::links);
+    EXPECT_NEAR(bound.unlinked_tokens_per_s, 10'000 / 149.5 / 0.04, 10);
+    EXPECT_NEAR(bound.travel_s, 0.1, 1e-6);
+}
+
+// Every way from the coordinator through machines and back, by trying all.
+class AllWays {
+  public:
+    explicit AllWays(const Problem& problem) : problem_(problem) {}
+
+    // 0: there is none.
+    double least_s() {
+        for (const spec::LinkSpec& link : problem_.cluster.links) {
+            if (link.from == spec::kCoordinator) go(link, 0, 0);
+        }
+        return least_s_ < kNever ? least_s_ : 0;
+    }
+
+  private:
+    void go(const spec::LinkSpec& link, std::int32_t layers, double s) {
+        const bool token = link.from == spec::kCoordinator || link.to == spec::kCoordinator;
+        const auto bytes = static_cast<double>(token ? problem_.model.token_bytes
+                                                     : problem_.model.activation_bytes_per_token);
+        s += link.latency_s + bytes / link.bandwidth_bytes_per_s;
+        if (link.to == spec::kCoordinator) {
+            if (layers == problem_.model.n_layers) least_s_ = std::min(least_s_, s);
+            return;
+        }
+        const std::int32_t most = problem_.capacities.nodes[base::at(link.to)].most();
+        for (std::int32_t run = 1; layers + run <= problem_.model.n_layers && run <= most; ++run) {
+            for (const spec::LinkSpec& next : problem_.cluster.links) {
+                if (next.from == link.to) go(next, layers + run, s);
+            }
+        }
+    }
+
+    const Problem& problem_;
+    static constexpr double kNever = 1e300;
+    double least_s_ = kNever;
+};
+
+TEST(LeastTravel, IsTheShortestOfAllWays) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        base::Random random(seed);
+        const auto n = static_cast<std::int32_t>(random.between(1, 3));
+        const spec::ModelSpec model = small_model(static_cast<std::int32_t>(random.between(1, 5)));
+        spec::ClusterSpec cluster;
+        cluster.nodes.resize(static_cast<std::size_t>(n));
+        link_all(cluster, 1e6, 0);
+        for (spec::LinkSpec& link : cluster.links) link.latency_s = 0.05 * random.uniform();
+        const CapacityTable capacities = random_capacities(random, n, 3);
+        const Problem problem{cluster, model, capacities};
+        EXPECT_NEAR(least_travel_s(problem), AllWays(problem).least_s(), 1e-12) << "seed " << seed;
+    }
+}
+
+TEST(LeastTravel, IsNothingWhereNoWayIsKnown) {
+    spec::ClusterSpec cluster;
+    cluster.nodes.resize(2);
+    const spec::ModelSpec model = small_model(4);
+    EXPECT_EQ(least_travel_s({cluster, model, alike(2, 2, 1000)}), 0);
 }
 
 TEST(DeliveredBound, IsWhatTheMachinesComputeWhereMemoryIsPlenty) {
@@ -112,7 +195,7 @@ TEST(DeliveredBound, NeverFallsWithMoreMachinesOrMemory) {
 }
 
 TEST(DeliveredBound, IsTheBestSoFarWhenItIsStopped) {
-    const spec::ClusterSpec cluster = cluster_of({machine("one", 4, 0.01)});
+    const spec::ClusterSpec cluster = near({machine("one", 4, 0.01)});
     const spec::ModelSpec model = small_model(4);
     const CapacityTable capacities = alike(1, 4, 10'000);
     const SimpleCosts costs(0.01, 0, 1e-7);
@@ -148,7 +231,9 @@ TEST(DeliveredBound, OfThePublishedProblems) {
             delivered_bound({problem.cluster, problem.model, problem.capacities}, *tables, {});
         EXPECT_GT(bound.tokens_per_s, served) << cluster << ' ' << model;
         EXPECT_LT(bound.tokens_per_s, most) << cluster << ' ' << model;
-        EXPECT_EQ(bound.binds, DeliveredTerm::kv_memory);
+        EXPECT_NE(bound.binds, DeliveredTerm::compute);
+        EXPECT_LE(bound.tokens_per_s, bound.unlinked_tokens_per_s);
+        EXPECT_LT(bound.unlinked_tokens_per_s, bound.compute_tokens_per_s);
     }
 }
 

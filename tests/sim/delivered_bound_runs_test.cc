@@ -44,11 +44,11 @@ struct Machines {
         }
         capacities.nodes.push_back(capacity);
     }
-    void link() {
+    void link(double latency_s) {
         const auto n = static_cast<std::int32_t>(cluster.nodes.size());
         for (std::int32_t from = spec::kCoordinator; from < n; ++from) {
             for (std::int32_t to = spec::kCoordinator; to < n; ++to) {
-                if (from != to) cluster.links.push_back({from, to, 1e10, 1e-5});
+                if (from != to) cluster.links.push_back({from, to, 1e10, latency_s});
             }
         }
     }
@@ -114,11 +114,17 @@ TEST(DeliveredBoundRuns, NoPlacementDeliversMore) {
     model.kv_bytes_per_token_layer = 100;
     model.context_length = 512;
     const TwoSpeeds costs;
-    for (const double memory : {2'000.0, 8'000.0, 100'000.0}) {
+    struct Case {
+        double memory;
+        double latency_s;
+    };
+    for (const auto& [memory, latency_s] :
+         {Case{2'000, 1e-5}, Case{8'000, 1e-5}, Case{100'000, 1e-5}, Case{2'000, 0.02},
+          Case{8'000, 0.1}}) {
         Machines machines;
         machines.add("fast", 3, memory);
         machines.add("slow", 2, memory / 2);
-        machines.link();
+        machines.link(latency_s);
         const double served = best_run(machines, model, costs);
         ASSERT_GT(served, 0) << memory;
         const plan::DeliveredBound bound =

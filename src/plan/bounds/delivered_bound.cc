@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/index.h"
 #include "plan/bounds/delivered_machine.h"
+#include "plan/bounds/least_travel.h"
 #include "plan/mip/growing_lp.h"
 
 namespace helix::plan {
@@ -41,7 +42,11 @@ class Proof {
   public:
     Proof(const std::vector<MachineKind>& kinds, const TokenNeeds& needs,
           const DeliveredPrices& prices, double flow)
-        : kinds_(&kinds), n_layers_(needs.n_layers), kv_(prices.kv), held_(prices.held) {
+        : kinds_(&kinds),
+          n_layers_(needs.n_layers),
+          kv_(prices.kv),
+          held_(prices.held),
+          on_links_(flow * needs.mean_context() * needs.travel_s) {
         paid_ = prices.prompts;
         for (const double price : prices.decodes) paid_ += price;
         for (const MachineKind& kind : kinds) {
@@ -51,7 +56,7 @@ class Proof {
 
     // By how much the inequality is broken where so many tokens are held; above 0: it is proven.
     double margin(double held_tokens) const {
-        double needed = paid_ + kv_ * n_layers_ * held_tokens;
+        double needed = paid_ + kv_ * n_layers_ * held_tokens + held_ * on_links_;
         double earned = held_ * held_tokens;
         for (std::size_t k = 0; k < kinds_->size(); ++k) {
             earned += best_layers(k, held_tokens).earned * (*kinds_)[k].count;
@@ -98,6 +103,7 @@ class Proof {
     double n_layers_;
     double kv_;
     double held_;
+    double on_links_;  // tokens of context whose row is on links
     double paid_ = 0;
     std::vector<std::vector<double>> earned_;  // [kind][j]
 };
@@ -125,6 +131,8 @@ class PriceSearch {
     }
 
     bool stopped() const { return stop_ && stop_(); }
+    // From now on rows are on links for so long. Prices that are known are as good as before.
+    void set_travel(double travel_s) { needs_.travel_s = travel_s; }
     double most_held() const { return most_held_; }
 
     // Whether it is proven that no schedule delivers the flow, whatever the KV memory.
@@ -175,7 +183,12 @@ class PriceSearch {
 
     // Prices that break the inequality for this flow and, if given, this R.
     std::optional<Proof> search(double flow, std::optional<double> held_tokens) {
-        GrowingLp lp(limits());
+        double free = 1;  // of the R tokens, what is not of rows on links
+        if (held_tokens) {
+            free -= flow * needs_.mean_context() * needs_.travel_s / *held_tokens;
+            if (free <= 0) return Proof(kinds_, needs_, nothing_but_held(), flow);
+        }
+        GrowingLp lp(limits(free));
         std::vector<GrowingLp::Term> all;
         for (std::int32_t row = 0; row <= prompt_row(); ++row) all.push_back({row, 1});
         if (held_tokens) all.push_back({kv_row(), 1});
@@ -205,9 +218,17 @@ class PriceSearch {
         return std::nullopt;
     }
 
-    std::vector<double> limits() const {
+    // Prices that show that no R is possible that is less than what rows on links hold.
+    DeliveredPrices nothing_but_held() const {
+        DeliveredPrices prices;
+        prices.decodes.assign(at(prompt_row()), 0.0);
+        prices.held = 1;
+        return prices;
+    }
+
+    std::vector<double> limits(double free) const {
         std::vector<double> limits(at(kv_row()) + 1, 0.0);
-        limits.push_back(1);
+        limits.push_back(free);
         for (const MachineKind& kind : kinds_) limits.push_back(kind.count);
         return limits;
     }
@@ -304,7 +325,15 @@ double lowest_proven(double high, double tolerance, const PriceSearch& search, P
 }  // namespace
 
 const char* to_string(DeliveredTerm term) {
-    return term == DeliveredTerm::compute ? "compute" : "KV memory";
+    switch (term) {
+        case DeliveredTerm::compute:
+            return "compute";
+        case DeliveredTerm::kv_memory:
+            return "KV memory";
+        case DeliveredTerm::links:
+            return "links";
+    }
+    return "";
 }
 
 DeliveredBound delivered_bound(const Problem& problem, const spec::CostModel& costs,
@@ -324,10 +353,20 @@ DeliveredBound delivered_bound(const Problem& problem, const spec::CostModel& co
         lowest_proven(bound.tokens_per_s, tolerance, search,
                       [&](double flow) { return search.proves_without_memory(flow); });
     bound.tokens_per_s = bound.compute_tokens_per_s;
+    bound.unlinked_tokens_per_s = bound.compute_tokens_per_s;
+    bound.travel_s = least_travel_s(problem);
     if (search.most_held() >= kNoMemoryLimit) return bound;
-    bound.tokens_per_s = lowest_proven(bound.compute_tokens_per_s, tolerance, search,
-                                       [&](double flow) { return search.proves(flow); });
-    if (bound.tokens_per_s < bound.compute_tokens_per_s * (1 - 2 * tolerance)) {
+    const auto lowest_below = [&](double high) {
+        return lowest_proven(high, tolerance, search,
+                             [&](double flow) { return search.proves(flow); });
+    };
+    bound.unlinked_tokens_per_s = lowest_below(bound.compute_tokens_per_s);
+    search.set_travel(bound.travel_s);
+    bound.tokens_per_s = lowest_below(bound.unlinked_tokens_per_s);
+    const double clearly = 1 - 2 * tolerance;
+    if (bound.tokens_per_s < bound.unlinked_tokens_per_s * clearly) {
+        bound.binds = DeliveredTerm::links;
+    } else if (bound.tokens_per_s < bound.compute_tokens_per_s * clearly) {
         bound.binds = DeliveredTerm::kv_memory;
     }
     return bound;

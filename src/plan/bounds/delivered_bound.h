@@ -11,12 +11,13 @@
 // What is delivered are the tokens after the first of each answer, in the long run. Each of them is
 // one row through all L layers, and of prompts there are P / O rows for it or more (P, O: mean
 // lengths). A row of k tokens of context needs their KV where it is computed. Assumed is that a
-// request has one sequence and one row at a time in execution (no speculation), that all KV of a
-// request stays on the machines while a row of it is computed, that no prompt is cached, that no
+// request has one sequence and one row at a time in execution (no speculation), that its rows come
+// from the coordinator and their tokens go back there before the next one begins, that all KV of a
+// request stays on the machines while a row of it is under way, that no prompt is cached, that no
 // batch has more than 8192 rows of decodes or of prompts, and that between the sizes that are
 // probed (delivered_machine.cc) a batch takes no less time than at the lesser of its neighbours.
-// KV memory is counted as if no machine held the embedding or the head. Waiting, links
-// and copies are not: they can only make it less.
+// KV memory is counted as if no machine held the embedding or the head. Waiting and copies are not,
+// and links carry each row alone and at once: more can only make it less.
 //
 // Say that F tokens/s are delivered, and that the requests whose KV is on the machines have R
 // tokens of context, in the mean over time. For any prices w_k (of the flow's rows of context k in
@@ -27,11 +28,15 @@
 // * It runs at most j F of the rows per second, of every context, and j F P / O of prompts, in one
 //   batch and layer at a time. A row of context k in a batch that takes s seconds for a layer
 //   costs e k s. E_j: the most that it can earn so (delivered_machine.h).
-// * The rows in batches at any time are of different requests, so they cost at most e R.
+// * A row is on links for T seconds or more, whatever the placement (least_travel.h). In the mean
+//   F C T tokens of context are of rows on links, with C the mean context of rows.
+// * The rows in batches and on links at any time are of different requests, so those in batches
+//   cost at most e (R - F C T).
 // * All rows are computed and all KV lies somewhere, so all machines together earn, less the cost
-//   of rows in batches, at least  sum_k w_k + v + u L R - e R.
+//   of rows in batches, at least  sum_k w_k + v + u L R - e (R - F C T).
 // Hence
-//     sum_k w_k + v + u L R  <=  e R + sum over machines of max_j (E_j + u j min(K(j), R)),
+//     sum_k w_k + v + u L R  <=  e (R - F C T) + sum over machines of max_j (E_j + u j min(K(j),
+//     R)),
 // and prices that break this prove that F and R do not go together. F is impossible if prices are
 // known for every R. For given prices the left side less the right one is concave in R between two
 // neighbouring values of K, so it need be looked at there and at the ends only: a few sets of
@@ -51,14 +56,18 @@ struct DeliveredOptions {
 };
 
 enum class DeliveredTerm {
-    compute,   // with any KV memory it would be the same
-    kv_memory  // with more, the bound would be higher
+    compute,    // with any KV memory it would be the same
+    kv_memory,  // with more, the bound would be higher
+    links       // as kv_memory, and more so if rows took no time between machines
 };
 const char* to_string(DeliveredTerm term);
 
 struct DeliveredBound {
     double tokens_per_s = 0;          // of decodes; 0 = there is none: stopped, or no time is known
     double compute_tokens_per_s = 0;  // the bound if KV memory had no end
+    // The bound if links took no time. It is above tokens_per_s where they bind.
+    double unlinked_tokens_per_s = 0;
+    double travel_s = 0;  // of a token's row on links, at the least
     DeliveredTerm binds = DeliveredTerm::compute;
 };
 

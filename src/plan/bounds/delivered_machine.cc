@@ -122,6 +122,12 @@ bool are_alike(const spec::NodeSpec& a, const spec::NodeSpec& b) {
 
 }  // namespace
 
+double TokenNeeds::mean_context() const {
+    double mean = 0;
+    for (const ContextShare& context : contexts) mean += context.share * context.tokens;
+    return mean;
+}
+
 std::vector<MachineKind> machine_kinds(const Problem& problem, const spec::CostModel& costs,
                                        const std::function<bool()>& stop) {
     std::vector<MachineKind> kinds;

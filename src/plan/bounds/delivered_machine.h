@@ -41,6 +41,9 @@ struct TokenNeeds {
     std::int32_t n_layers = 0;
     double prompt_rows = 0;              // for each token
     std::vector<ContextShare> contexts;  // of its row
+    double travel_s = 0;                 // of its row on links, at the least
+
+    double mean_context() const;
 };
 
 // Prices, none negative. The first two are for all of the flow's rows in all layers.

@@ -45,6 +45,8 @@ ordered_json delivered_json(const PlanReport& report) {
     const DeliveredBound& bound = *report.delivered_bound;
     ordered_json out = {{"tokens_per_s", bound.tokens_per_s},
                         {"compute_tokens_per_s", bound.compute_tokens_per_s},
+                        {"unlinked_tokens_per_s", bound.unlinked_tokens_per_s},
+                        {"travel_s", bound.travel_s},
                         {"limited_by", to_string(bound.binds)}};
     if (report.judged_tokens_per_s > 0)
         out["gap"] = std::max(0.0, 1 - report.judged_tokens_per_s / bound.tokens_per_s);
