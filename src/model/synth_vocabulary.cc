@@ -88,11 +88,83 @@ class Grower {
     std::size_t first_piece_ = 0;
 };
 
+class WordPieceGrower {
+  public:
+    WordPieceGrower(std::int32_t size, std::uint64_t seed)
+        : size_(static_cast<std::size_t>(size)), random_(seed) {}
+
+    SynthWordPieces grow() && {
+        for (const char* name : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}) add(name, 3);
+        for (char c = '!'; c <= '~'; ++c) {
+            if (c < 'A' || c > 'Z') add_beginning(std::string(1, c));
+        }
+        for (const char c : kWithinWords) add_piece(std::string(1, c));
+        CHECK(out_.tokens.size() == static_cast<std::size_t>(kMinSynthWordPieces));
+        for (const std::string_view word : kWords) {
+            std::string lower(word);
+            if (lower[0] == 'H') lower[0] = 'h';  // the one with a capital
+            add_beginning(lower);
+        }
+        while (out_.tokens.size() < size_) grow_random();
+        return std::move(out_);
+    }
+
+  private:
+    static constexpr std::string_view kWithinWords = "abcdefghijklmnopqrstuvwxyz0123456789";
+
+    void add(std::string token, std::int32_t type) {
+        out_.tokens.push_back(std::move(token));
+        out_.types.push_back(type);
+    }
+    void add_piece(std::string piece) {
+        if (out_.tokens.size() < size_ && seen_.insert(piece).second) add(std::move(piece), 1);
+    }
+    void add_beginning(const std::string& text) { add_piece(std::string(kSpace) + text); }
+
+    // Letters, of which every third such is a beginning.
+    void grow_random() {
+        std::string letters;
+        for (std::uint64_t n = 2 + random_.below(5); n > 0; --n)
+            letters += kWithinWords[random_.below(26)];
+        if (random_.below(3) == 0) {
+            add_beginning(letters);
+        } else {
+            add_piece(std::move(letters));
+        }
+    }
+
+    std::size_t size_;
+    base::Random random_;
+    SynthWordPieces out_;
+    std::set<std::string> seen_;
+};
+
 }  // namespace
 
 SynthVocabulary make_synth_vocabulary(std::int32_t size, std::uint64_t seed) {
     CHECK(size >= kMinSynthVocabulary);
     return Grower(size, seed).grow();
+}
+
+SynthWordPieces make_synth_word_pieces(std::int32_t size, std::uint64_t seed) {
+    CHECK(size >= kMinSynthWordPieces);
+    return WordPieceGrower(size, seed).grow();
+}
+
+void set_synth_word_pieces(SynthWordPieces pieces, GgufBuilder& metadata) {
+    metadata.set("tokenizer.ggml.model", "bert");
+    metadata.set("tokenizer.ggml.pre", "default");
+    metadata.set("tokenizer.ggml.tokens", std::move(pieces.tokens));
+    metadata.set("tokenizer.ggml.token_type", std::move(pieces.types));
+    metadata.set("tokenizer.ggml.bos_token_id", pieces.cls);
+    metadata.set("tokenizer.ggml.eos_token_id", pieces.sep);
+    metadata.set("tokenizer.ggml.unknown_token_id", pieces.unknown);
+    metadata.set("tokenizer.ggml.seperator_token_id", pieces.sep);  // so spelt in files
+    metadata.set("tokenizer.ggml.padding_token_id", pieces.padding);
+    metadata.set("tokenizer.ggml.cls_token_id", pieces.cls);
+    metadata.set("tokenizer.ggml.mask_token_id", pieces.mask);
+    metadata.set("tokenizer.ggml.add_bos_token", true);
+    metadata.set("tokenizer.ggml.add_eos_token", true);
 }
 
 }  // namespace helix::model

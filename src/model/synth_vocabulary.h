@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "model/gguf_writer.h"
+
 namespace helix::model {
 
 // The smallest vocabulary: <unk> <s> </s>, 256 bytes, the printable ASCII characters and the space
@@ -24,5 +26,27 @@ struct SynthVocabulary {
 
 // size is at least kMinSynthVocabulary.
 SynthVocabulary make_synth_vocabulary(std::int32_t size, std::uint64_t seed);
+
+// The smallest of word pieces: [PAD] [UNK] [CLS] [SEP] [MASK], the printable ASCII characters
+// without capitals as beginnings of words, and the letters and digits within words.
+inline constexpr std::int32_t kMinSynthWordPieces = 5 + 68 + 36;
+
+// A vocabulary of word pieces as BERT's uncased models have one, written as llama.cpp's converter
+// does: "▁the" begins a word, "s" goes on. Every word of ASCII can be cut into its tokens.
+struct SynthWordPieces {
+    std::vector<std::string> tokens;
+    std::vector<std::int32_t> types;  // 1 normal, 3 control
+    std::uint32_t padding = 0;
+    std::uint32_t unknown = 1;
+    std::uint32_t cls = 2;
+    std::uint32_t sep = 3;
+    std::uint32_t mask = 4;
+};
+
+// size is at least kMinSynthWordPieces.
+SynthWordPieces make_synth_word_pieces(std::int32_t size, std::uint64_t seed);
+
+// Sets the tokenizer.ggml.* keys.
+void set_synth_word_pieces(SynthWordPieces pieces, GgufBuilder& metadata);
 
 }  // namespace helix::model

@@ -165,6 +165,27 @@ TEST(SynthVocabulary, EveryPieceIsTwoEarlierOnesJoined) {
     EXPECT_TRUE(earlier.contains(space + "the"));
 }
 
+TEST(SynthVocabulary, WordPiecesAreThereOnceAndCutEveryWord) {
+    for (const std::int32_t size : {kMinSynthWordPieces, 150, 4000}) {
+        const SynthWordPieces pieces = make_synth_word_pieces(size, 9);
+        ASSERT_EQ(pieces.tokens.size(), static_cast<std::size_t>(size));
+        ASSERT_EQ(pieces.types.size(), pieces.tokens.size());
+        const std::set<std::string> texts(pieces.tokens.begin(), pieces.tokens.end());
+        EXPECT_EQ(texts.size(), pieces.tokens.size());
+        EXPECT_EQ(pieces.tokens[pieces.cls], "[CLS]");
+        EXPECT_EQ(pieces.tokens[pieces.sep], "[SEP]");
+        EXPECT_EQ(pieces.types[pieces.mask], 3);
+        EXPECT_EQ(pieces.types[5], 1);
+        for (char c = 'a'; c <= 'z'; ++c) {
+            EXPECT_TRUE(texts.contains(std::string(1, c))) << c;
+            EXPECT_TRUE(texts.contains("\xe2\x96\x81" + std::string(1, c))) << c;
+        }
+        EXPECT_TRUE(size == kMinSynthWordPieces || texts.contains("\xe2\x96\x81the"));
+        EXPECT_EQ(pieces.tokens, make_synth_word_pieces(size, 9).tokens);
+    }
+    EXPECT_NE(make_synth_word_pieces(4000, 1).tokens, make_synth_word_pieces(4000, 2).tokens);
+}
+
 TEST_F(Synth, ManifestFitsItsFileOnly) {
     const std::string path = make("tiny", "q8_0", 1);
     const std::string other = make("tiny", "q4_0", 1);
