@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -11,6 +12,7 @@
 
 #include "base/base64.h"
 #include "model/hf/deepseek_letters.h"
+#include "model/hf/hf_word_pieces.h"
 #include "spec/json_place.h"
 #include "spec/text_file.h"
 
@@ -159,9 +161,10 @@ class TokenizerReader {
         TRY(const JsonPlace model, root_.member("model"));
         const std::string type = type_of(model.value());
         if (type == "Unigram") return read_unigrams(model);
+        if (type == "WordPiece") return read_word_pieces(model);
         if (type != "BPE") {
             return model.complaint(
-                fmt::format("type \"{}\", expected \"BPE\" or \"Unigram\"", type));
+                fmt::format("type \"{}\", expected \"BPE\", \"Unigram\" or \"WordPiece\"", type));
         }
         byte_fallback_ = is_true(model.value(), "byte_fallback", false);
         TRY_VOID(read_vocabulary(model));
@@ -180,6 +183,8 @@ class TokenizerReader {
     std::size_t size() const { return n_tokens_; }
     bool begins_with_special() const { return template_has_special(true); }
     bool ends_with_special() const { return template_has_special(false); }
+    // Of a tokenizer of word pieces.
+    const std::optional<HfWordPieces>& word_pieces() const { return word_pieces_; }
 
   private:
     base::Status place_token(const JsonPlace& where, const std::string& text, std::int64_t id) {
@@ -276,6 +281,38 @@ class TokenizerReader {
         metadata_.set("tokenizer.ggml.add_space_prefix", adds_space());
         TRY(const bool merges_spaces, read_spacing());
         metadata_.set("tokenizer.ggml.remove_extra_whitespaces", merges_spaces);
+        return set_tokens();
+    }
+
+    base::Status read_word_pieces(const JsonPlace& model) {
+        TRY(word_pieces_, read_hf_word_pieces(root_));
+        TRY_VOID(read_vocabulary(model));
+        TRY_VOID(read_added_tokens());
+        unknown_ = id_of(word_pieces_->unknown);
+        if (!unknown_) {
+            return model.complaint(
+                fmt::format("unk_token \"{}\" is not a token", word_pieces_->unknown));
+        }
+        types_[static_cast<std::size_t>(*unknown_)] = kUnknown;
+        for (const std::string& text : {word_pieces_->before, word_pieces_->after}) {
+            if (text.empty()) continue;
+            const auto id = id_of(text);
+            if (!id) {
+                return root_.complaint(
+                    fmt::format("post_processor puts \"{}\", which is not a token", text));
+            }
+            types_[static_cast<std::size_t>(*id)] = kControl;
+        }
+        TRY_VOID(name_holes());
+        for (std::size_t i = 0; i < n_tokens_; ++i) {
+            if (types_[i] != kNormal) continue;
+            auto written = gguf_word_piece(tokens_[i], *word_pieces_);
+            if (!written.ok()) return model.complaint(written.error().message);
+            tokens_[i] = std::move(*written);
+        }
+        set_id("unknown", *unknown_);
+        metadata_.set("tokenizer.ggml.model", std::string("bert"));
+        set_word_rules(*word_pieces_, metadata_);
         return set_tokens();
     }
 
@@ -510,6 +547,7 @@ class TokenizerReader {
     std::vector<std::string> merges_;
     std::unordered_map<std::string, std::int64_t> ids_;
     std::optional<std::int64_t> unknown_;
+    std::optional<HfWordPieces> word_pieces_;
     std::size_t n_tokens_ = 0;
 };
 
@@ -529,6 +567,30 @@ base::Status check_id(const std::string& file, const char* key, std::int64_t id,
     if (id >= 0 && id < static_cast<std::int64_t>(n_tokens)) return base::Ok{};
     return base::invalid(
         fmt::format("{}: {}: {}, expected a token id below {}", file, key, id, n_tokens));
+}
+
+// What begins and ends a text, and names of tokenizer_config.json where nothing does. A model of
+// word pieces writes no answers, so nothing ends them.
+void set_word_piece_ids(const nlohmann::json& settings, const TokenizerReader& tokens,
+                        GgufBuilder& metadata) {
+    const HfWordPieces& pieces = *tokens.word_pieces();
+    const auto set = [&metadata](std::initializer_list<const char*> names,
+                                 std::optional<std::int64_t> id) {
+        if (!id) return;
+        for (const char* name : names) {
+            metadata.set(fmt::format("tokenizer.ggml.{}_token_id", name),
+                         static_cast<std::uint32_t>(*id));
+        }
+    };
+    const auto either = [&](const std::string& text, const char* key) {
+        return text.empty() ? special_token(settings, key, tokens) : tokens.id_of(text);
+    };
+    set({"bos", "cls"}, either(pieces.before, "cls_token"));
+    set({"eos", "seperator"}, either(pieces.after, "sep_token"));
+    set({"padding"}, special_token(settings, "pad_token", tokens));
+    set({"mask"}, special_token(settings, "mask_token", tokens));
+    metadata.set("tokenizer.ggml.add_bos_token", !pieces.before.empty());
+    metadata.set("tokenizer.ggml.add_eos_token", !pieces.after.empty());
 }
 
 base::Status set_special_ids(const std::string& folder, const HfConfig& config,
@@ -602,7 +664,11 @@ base::Status read_hf_tokenizer(const std::string& folder, const HfConfig& config
             fmt::format("{} tokens, vocab_size of config.json is {}", tokens.size(), config.vocab));
     }
     TRY(const nlohmann::json settings, read_json_if_there(folder + "/tokenizer_config.json"));
-    TRY_VOID(set_special_ids(folder, config, settings, tokens, metadata));
+    if (tokens.word_pieces()) {
+        set_word_piece_ids(settings, tokens, metadata);
+    } else {
+        TRY_VOID(set_special_ids(folder, config, settings, tokens, metadata));
+    }
     TRY(std::string chat_template, read_chat_template(folder, settings));
     if (!chat_template.empty()) metadata.set("tokenizer.chat_template", std::move(chat_template));
     return base::Ok{};
