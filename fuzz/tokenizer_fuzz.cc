@@ -74,6 +74,30 @@ std::shared_ptr<const Tokenizer> make_bytes(const char* pre) {
     return *made;
 }
 
+std::shared_ptr<const Tokenizer> make_word_pieces(bool cased) {
+    const std::string mark = "\xe2\x96\x81";
+    Vocabulary v;
+    v.model = "bert";
+    add(v, "[UNK]", TokenKind::control);
+    add(v, "[CLS]", TokenKind::control);
+    add(v, "[SEP]", TokenKind::control);
+    for (char c = ' ' + 1; c < 127; ++c) {
+        add(v, mark + c, TokenKind::normal);
+        if (c != '_') add(v, std::string(1, c), TokenKind::normal);
+    }
+    for (const char* piece : {"the", "\xe6\x97\xa5", "\xe1\x84\x92", "\xc3\xa9"}) {
+        add(v, mark + piece, TokenKind::normal);
+        add(v, piece, TokenKind::normal);
+    }
+    add(v, mark, TokenKind::normal);
+    add(v, "<tool>", TokenKind::user_defined);
+    v.words.lowercase = v.words.strip_accents = v.words.clean = !cased;
+    v.words.joins_punctuation = !cased;
+    auto made = Tokenizer::create(std::move(v));
+    CHECK(made.ok());
+    return *made;
+}
+
 void check(const std::shared_ptr<const Tokenizer>& tokenizer, std::string_view text,
            unsigned options) {
     const EncodeOptions encode{.add_special = (options & 1U) != 0,
@@ -103,8 +127,14 @@ void check(const std::shared_ptr<const Tokenizer>& tokenizer, std::string_view t
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     static const std::vector<std::shared_ptr<const Tokenizer>> kTokenizers = {
-        make_spm(),          make_bytes("default"),  make_bytes("gpt-2"), make_bytes("llama-bpe"),
-        make_bytes("qwen2"), make_bytes("starcoder")};
+        make_spm(),
+        make_bytes("default"),
+        make_bytes("gpt-2"),
+        make_bytes("llama-bpe"),
+        make_bytes("qwen2"),
+        make_bytes("starcoder"),
+        make_word_pieces(false),
+        make_word_pieces(true)};
     if (size == 0) return 0;
     const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
     check(kTokenizers[data[0] % kTokenizers.size()], text, data[0] / 16U);

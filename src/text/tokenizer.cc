@@ -8,8 +8,10 @@
 
 #include "base/check.h"
 #include "text/byte_bpe_encoder.h"
+#include "text/spaces.h"
 #include "text/spm_encoder.h"
 #include "text/unigram_encoder.h"
+#include "text/word_piece_encoder.h"
 
 namespace helix::text {
 namespace {
@@ -35,7 +37,9 @@ bool looks_like_byte(std::string_view text) {
 void fill_in_kinds(Vocabulary& vocabulary) {
     if (!vocabulary.kinds.empty()) return;
     for (const std::string& token : vocabulary.tokens) {
-        const bool byte = vocabulary.model != "gpt2" && looks_like_byte(token);
+        const bool has_bytes =
+            vocabulary.model != "gpt2" && vocabulary.model != kWordPieceTokenizer;
+        const bool byte = has_bytes && looks_like_byte(token);
         vocabulary.kinds.push_back(byte ? TokenKind::byte : TokenKind::normal);
     }
 }
@@ -62,6 +66,41 @@ void fill_in_t5(Vocabulary& vocabulary) {
     if (!vocabulary.remove_extra_spaces) vocabulary.remove_extra_spaces = true;
 }
 
+// BERT's convention for files that leave it out: the tokens of these names; [CLS] and [SEP] are
+// added. All three are special whatever the file calls them.
+base::Status fill_in_bert(Vocabulary& vocabulary) {
+    const auto fill_in = [&](std::optional<Token>& id, const char* key, std::string_view name,
+                             bool is_needed) -> base::Status {
+        if (id || !is_needed) return base::Ok{};
+        const auto found = std::find(vocabulary.tokens.begin(), vocabulary.tokens.end(), name);
+        if (found == vocabulary.tokens.end()) {
+            return base::invalid(fmt::format(
+                "tokenizer.ggml.{}: missing, and no token is called \"{}\"", key, name));
+        }
+        id = static_cast<Token>(found - vocabulary.tokens.begin());
+        return base::Ok{};
+    };
+    if (!vocabulary.add_bos) vocabulary.add_bos = true;
+    if (!vocabulary.add_eos) vocabulary.add_eos = true;
+    vocabulary.add_space_prefix = true;
+    TRY_VOID(fill_in(vocabulary.bos, "cls_token_id", "[CLS]", *vocabulary.add_bos));
+    TRY_VOID(fill_in(vocabulary.eos, "seperator_token_id", "[SEP]", *vocabulary.add_eos));
+    TRY_VOID(fill_in(vocabulary.unknown, "unknown_token_id", "[UNK]", true));
+    for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i) {
+        const auto id = static_cast<Token>(i);
+        TokenKind& kind = vocabulary.kinds[i];
+        if (id == vocabulary.unknown) {
+            kind = TokenKind::unknown;
+        } else if (id == vocabulary.bos || id == vocabulary.eos) {
+            kind = TokenKind::control;
+        } else if (kind == TokenKind::user_defined &&
+                   vocabulary.tokens[i].starts_with(kSpaceMark)) {
+            kind = TokenKind::normal;  // a word, which converters marked as one
+        }
+    }
+    return base::Ok{};
+}
+
 }  // namespace
 
 base::Result<std::shared_ptr<const Tokenizer>> Tokenizer::create(Vocabulary vocabulary) {
@@ -74,6 +113,7 @@ base::Result<std::shared_ptr<const Tokenizer>> Tokenizer::create(Vocabulary voca
 base::Status Tokenizer::build() {
     Vocabulary& v = vocabulary_;
     fill_in_kinds(v);
+    if (v.model == kWordPieceTokenizer) TRY_VOID(fill_in_bert(v));
     mark_end_of_generation();
     if (v.model == "llama") {
         fill_in_llama(v);
@@ -91,10 +131,13 @@ base::Status Tokenizer::build() {
     } else if (v.model == "t5") {
         fill_in_t5(v);
         TRY(encoder_, UnigramEncoder::create(v));
+    } else if (v.model == kWordPieceTokenizer) {
+        TRY(encoder_, WordPieceEncoder::create(v));
     } else {
-        return base::invalid(fmt::format(
-            "tokenizer.ggml.model: unknown tokenizer \"{}\"; known are llama, gpt2, gemma4, t5",
-            v.model));
+        return base::invalid(
+            fmt::format("tokenizer.ggml.model: unknown tokenizer \"{}\"; known are llama, gpt2, "
+                        "gemma4, t5, bert",
+                        v.model));
     }
     if (!v.add_eos) v.add_eos = false;
     if (*v.add_bos && !v.bos) {

@@ -35,7 +35,7 @@ class Tokenizer {
 
     // The tokens of text, in O(n log n). Never fails. Bytes that are not UTF-8 are encoded byte by
     // byte and come back from token_bytes() as they were; where there are no tokens for bytes
-    // ("t5") they are U+FFFD.
+    // ("t5", "bert") they are U+FFFD, which cleaned words ("bert") are without.
     std::vector<Token> encode(std::string_view text, EncodeOptions options = {}) const;
 
     // The bytes that a token stands for, possibly a part of a character, or a special token's own
@@ -52,8 +52,8 @@ class Tokenizer {
     std::optional<Token> eos() const { return vocabulary_.eos; }
     bool adds_bos() const { return *vocabulary_.add_bos; }
     bool adds_eos() const { return *vocabulary_.add_eos; }
-    // Whether encode() begins a text with a space that is not in it; decoding a whole text takes it
-    // away again.
+    // Whether encode() begins a text with a space that is not in it, or token_bytes() a word
+    // ("bert"); decoding a whole text takes it away again.
     bool adds_space_prefix() const { return *vocabulary_.add_space_prefix; }
     // All defaults are filled in: kinds, add_bos, add_eos and add_space_prefix are present.
     const Vocabulary& vocabulary() const { return vocabulary_; }

@@ -137,6 +137,44 @@ Status read_end_tokens(const GgufFile& file, Vocabulary& vocabulary) {
     return base::Ok{};
 }
 
+// [CLS] and [SEP] are what a text begins and ends with; where BOS and EOS are other tokens, what
+// the file says of adding these says nothing of [CLS] and [SEP].
+Status read_word_piece_ids(const GgufFile& file, Vocabulary& vocabulary) {
+    const std::size_t n = vocabulary.tokens.size();
+    TRY(const auto cls, read_token_id(file, "tokenizer.ggml.cls_token_id", n));
+    if (cls && cls != vocabulary.bos) {
+        vocabulary.bos = cls;
+        vocabulary.add_bos.reset();
+    }
+    // So spelt in files.
+    TRY(const auto sep, read_token_id(file, "tokenizer.ggml.seperator_token_id", n));
+    if (sep && sep != vocabulary.eos) {
+        vocabulary.eos = sep;
+        vocabulary.add_eos.reset();
+    }
+    return base::Ok{};
+}
+
+Status read_word_rules(const GgufFile& file, WordRules& rules) {
+    const auto read = [&file](const char* key, bool& value) -> Status {
+        TRY(const auto found, if_present(file.get_bool(key)));
+        if (found) value = *found;
+        return base::Ok{};
+    };
+    TRY_VOID(read("tokenizer.helix.clean_text", rules.clean));
+    TRY_VOID(read("tokenizer.helix.handle_chinese_chars", rules.chinese_apart));
+    TRY_VOID(read("tokenizer.helix.cleanup", rules.joins_punctuation));
+    TRY_VOID(read("tokenizer.ggml.normalizer.lowercase", rules.lowercase));
+    rules.strip_accents = rules.lowercase;
+    TRY_VOID(read("tokenizer.ggml.normalizer.strip_accents", rules.strip_accents));
+    constexpr const char* kLongest = "tokenizer.helix.max_input_chars_per_word";
+    TRY(const auto longest, if_present(file.get_int(kLongest)));
+    if (longest && *longest < 1)
+        return base::invalid(fmt::format("{}: {}, expected at least 1", kLongest, *longest));
+    if (longest) rules.max_characters = static_cast<std::size_t>(*longest);
+    return base::Ok{};
+}
+
 Status check_id(const char* key, std::optional<Token> id, std::size_t n_tokens) {
     if (!id || (*id >= 0 && static_cast<std::size_t>(*id) < n_tokens)) return base::Ok{};
     return base::invalid(
@@ -173,6 +211,10 @@ Result<Vocabulary> read_vocabulary(const GgufFile& file) {
         find_array<std::string>(file, "tokenizer.ggml.merges", "an array of strings"));
     if (merges != nullptr) vocabulary.merges = *merges;
     TRY_VOID(read_special_ids(file, vocabulary));
+    if (vocabulary.model == kWordPieceTokenizer) {
+        TRY_VOID(read_word_piece_ids(file, vocabulary));
+        TRY_VOID(read_word_rules(file, vocabulary.words));
+    }
     TRY_VOID(read_infill_ids(file, vocabulary));
     TRY_VOID(read_end_tokens(file, vocabulary));
     TRY(auto chat_template, if_present(file.get_string("tokenizer.chat_template")));

@@ -27,19 +27,32 @@ enum class TokenKind : std::uint8_t {
 };
 
 inline constexpr std::string_view kGemma4Tokenizer = "gemma4";
+inline constexpr std::string_view kWordPieceTokenizer = "bert";
+
+// bert: how a text is cut into words before these become tokens, and how they are put together
+// again. The defaults are those of uncased models. See word_normaliser.h.
+struct WordRules {
+    bool clean = true;
+    bool chinese_apart = true;
+    bool strip_accents = true;
+    bool lowercase = true;
+    std::size_t max_characters = 100;  // of a word; longer ones are unknown
+    bool joins_punctuation = true;     // decoding has no space before . ? ! and ,
+};
 
 // What a model file says about its tokenizer, before anything is built from it. Tests fill it by
 // hand.
 struct Vocabulary {
     // "llama": SentencePiece-style BPE; "gpt2": byte-level BPE; "gemma4": of both, see SpmEncoder;
-    // "t5": SentencePiece's unigrams
+    // "t5": SentencePiece's unigrams; "bert": word pieces
     std::string model;
     std::string pre;  // pre-tokenizer of a gpt2 vocabulary; empty when the file names none
     std::vector<std::string> tokens;  // as the file writes them: "▁the", "Ġthe", "<0x0A>"
     std::vector<float> scores;        // llama: one per token, higher merges first; t5: likewise
     std::vector<TokenKind> kinds;     // one per token, or empty: all normal (<0xXX> of llama: byte)
     std::vector<std::string> merges;  // gpt2, gemma4: "left right", best first
-    // Absent when the file has no such key; the Tokenizer then takes the model's convention.
+    // Absent when the file has no such key; the Tokenizer then takes the model's convention. bert:
+    // bos is [CLS] and eos [SEP].
     std::optional<Token> bos, eos, eot, eom, unknown;
     // By which a text before, a text after and what is to be written between them begin.
     std::optional<Token> infill_prefix, infill_suffix, infill_middle;
@@ -52,6 +65,7 @@ struct Vocabulary {
     std::string char_map;  // t5: what becomes of characters first (CharMap); empty: they stay
     // t5: of several spaces in a row one stays, and none at the beginning and the end.
     std::optional<bool> remove_extra_spaces;
+    WordRules words;              // bert
     std::string chat_template;    // Jinja source, empty when the file has none
     std::string rerank_template;  // with {query} and {document}, likewise
 };

@@ -395,7 +395,8 @@ TEST(Unigram, WhatAFolderSaysAndWeDoNotDoIsRefusedByName) {
         const auto found = open_folder(json);
         return found.ok() ? "no error" : found.error().message;
     };
-    EXPECT_THAT(error_of("/model/type", "Other"), HasSubstr("type \"Other\", expected \"BPE\", \"Unigram\" or \"WordPiece\""));
+    EXPECT_THAT(error_of("/model/type", "Other"),
+                HasSubstr("type \"Other\", expected \"BPE\", \"Unigram\" or \"WordPiece\""));
     EXPECT_THAT(error_of("/model/byte_fallback", true), HasSubstr("byte_fallback"));
     EXPECT_THAT(error_of("/model/unk_id", 77), HasSubstr("unk_id"));
     EXPECT_THAT(error_of("/model/vocab/3", {"x"}), HasSubstr("vocab[3]"));
