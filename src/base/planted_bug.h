@@ -45,6 +45,7 @@ enum class PlantedBug {
     attempts_not_raised,          // a request that is handed over counts its attempts from 0
     gateway_requests_kept,        // what runs for a gateway that is gone runs on
     gateway_number_kept,          // a request that was not accepted keeps its number
+    window_given_back_early,      // one block more than lies before the window is given back
     gateway_queue_reordered,      // requests that waited for a coordinator go to it last first
     count_                        // how many there are
 };
@@ -82,6 +83,7 @@ constexpr std::array<const char*, static_cast<std::size_t>(PlantedBug::count_)> 
     "attempts_not_raised",
     "gateway_requests_kept",
     "gateway_number_kept",
+    "window_given_back_early",
     "gateway_queue_reordered"};
 
 #ifdef HELIX_PLANTED_BUGS

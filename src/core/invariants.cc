@@ -95,6 +95,8 @@ std::string sequence_rule(const Worker::Impl& state, const Sequence& seq) {
         return who + ": rows and tokens differ";
     }
     if (seq.table.pages_to_hold(seq.computed) != 0) return who + ": computed rows without a page";
+    if (seq.table.blocks_given_back() > seq.table.needless_blocks(seq.next_row()))
+        return who + ": gave back pages that its next row attends to";
     return "";
 }
 
@@ -202,6 +204,7 @@ std::string page_rule(const Worker::Impl& state) {
         std::vector<std::uint32_t>& listed = seq->swapped ? host_pages : pages;
         if (!seq->table.named()) unnamed += seq->table.page_count();
         for (const PageId page : seq->table.pages()) {
+            if (page == kNoPage) continue;
             if (page >= listed.size()) return name(key) + ": a page that was never handed out";
             ++listed[page];
         }

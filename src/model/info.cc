@@ -236,7 +236,7 @@ void add_config_lines(TextLines& out, const ModelInfo& info) {
     out.line("KV cache", fmt::format("{} a token ({} a layer), {} a full context",
                                      human_bytes(kv * config.n_layers), human_bytes(kv),
                                      bytes_text(static_cast<double>(kv * config.n_layers) *
-                                                config.context_length)));
+                                                spec::kept_tokens(spec, config.context_length))));
     out.line("between stages", human_bytes(spec.activation_bytes_per_token) + " a token");
     out.line("work", scaled(spec.flops_per_token_layer, 1000.0,
                             std::array{" FLOP", " kFLOP", " MFLOP", " GFLOP", " TFLOP"}) +

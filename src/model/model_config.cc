@@ -193,6 +193,15 @@ base::Result<ModelConfig> read_header_config(const GgufFile& file) {
     return read_hyperparameters(file);
 }
 
+spec::AttentionWindow ModelConfig::attention_window() const {
+    spec::AttentionWindow window{sliding_window, chunked_attention, {}};
+    for (std::int32_t layer = 0; layer < n_layers; ++layer)
+        window.layers.push_back(window_of(layer) > 0);
+    const bool any =
+        std::find(window.layers.begin(), window.layers.end(), true) != window.layers.end();
+    return any ? window : spec::AttentionWindow{};
+}
+
 base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file) {
     TRY(const ModelConfig config, read_hyperparameters(file));
     spec::ModelSpec model;
@@ -220,6 +229,7 @@ base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file) {
     model.activation_bytes_per_token = spec::activation_bytes_per_token(config.hidden);
     model.kv_bytes_per_token_layer =
         spec::kv_bytes_per_token_layer(config.page_kv_heads(), config.page_head_dim());
+    model.window = config.attention_window();
     return model;
 }
 

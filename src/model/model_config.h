@@ -175,6 +175,8 @@ struct ModelConfig {
             !full_attention.empty() && full_attention[static_cast<std::size_t>(layer)];
         return full ? 0 : sliding_window;
     }
+    // Of all layers; none where no layer has a window.
+    spec::AttentionWindow attention_window() const;
     bool has_windowed_heads(std::int32_t layer) const {
         return windowed_head_dim > 0 && window_of(layer) > 0;
     }

@@ -48,6 +48,7 @@ core::CoordinatorConfig core_config(const CoordinatorOptions& options,
     if (keeper != nullptr) config.remembered_drains = drains_to_take_up(options, *keeper);
     if (options.draft_model == nullptr) config.speculation.draft_tokens = 0;
     config.n_layers = options.model.spec.n_layers;
+    config.window = options.model.spec.window;
     config.context_length = options.model.spec.context_length;
     config.vocab_size = options.model.vocab_size;
     return config;

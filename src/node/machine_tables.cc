@@ -55,8 +55,8 @@ std::vector<spec::MeasuredTables::Limit> table_limits(const TableSubject& s,
             static_cast<std::int64_t>(s.packed_share *
                                       static_cast<double>(spec::most_stored_bytes(s.spec, j)));
         if (j == s.spec.n_layers) left -= s.spec.embedding_bytes + s.spec.head_bytes;
-        const double one_context =
-            static_cast<double>(s.spec.context_length) * static_cast<double>(kv_token_bytes) * j;
+        const double one_context = spec::kept_tokens(s.spec, s.spec.context_length) *
+                                   static_cast<double>(kv_token_bytes) * j;
         const double reserve =
             std::min(kKvReserve * static_cast<double>(s.memory_bytes), one_context);
         if (static_cast<double>(left) < reserve || left < j * s.page_bytes) break;

@@ -367,6 +367,7 @@ void WorkerSession::on_welcome(const wire::Welcome& welcome) {
     config.model = welcome.model_id;
     config.block_size = welcome.block_size;
     config.n_layers = welcome.model.n_layers;
+    config.window = welcome.model.window;
     config.prefix_cache = options_.prefix_cache;
     if (find_) config.coordinator_wait = options_.coordinator_wait;
     const std::int64_t page_bytes =

@@ -1,3 +1,7 @@
+#include <iterator>
+#include <string_view>
+#include <vector>
+
 #include "spec/model_shape.h"
 
 // Hyperparameters as the models' config.json files give them.
@@ -149,10 +153,37 @@ const ModelShape kModels[] = {
      false,          128, 4,    2,  false, 0,  0,    0,      false,  true},
 };
 
+// Windows of the models that have one in some layers, by the first part of their names: in all but
+// every period-th layer.
+struct KnownWindow {
+    std::string_view models;
+    std::int32_t positions = 0;
+    bool chunked = false;
+    std::int32_t period = 0;
+};
+constexpr KnownWindow kWindows[] = {
+    {"gpt-oss-", 128, false, 2},
+    {"gemma-4-", 1024, false, 6},
+    {"llama-4-", 8192, true, 4},
+};
+
+std::vector<ModelShape> with_windows() {
+    std::vector<ModelShape> models(std::begin(kModels), std::end(kModels));
+    for (ModelShape& model : models) {
+        for (const KnownWindow& known : kWindows) {
+            if (!model.name.starts_with(known.models)) continue;
+            model.window = {known.positions, known.chunked,
+                            all_but_every(known.period, model.n_layers)};
+        }
+    }
+    return models;
+}
+
 }  // namespace
 
 std::span<const ModelShape> known_models() {
-    return kModels;
+    static const std::vector<ModelShape> kKnown = with_windows();
+    return kKnown;
 }
 
 }  // namespace helix::spec

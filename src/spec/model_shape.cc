@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "spec/json_place.h"
@@ -222,33 +223,48 @@ struct ShapeFamily {
     bool interleaved_experts = false;
     bool norms_each_head = false;  // of queries and keys, where the file says so
     bool without_gate = false;     // and norms with biases
+    // Every layer whose number, from 1, is a multiple of it is without the window, unless the file
+    // says which; 0: none is.
+    std::int32_t full_period = 0;
+    bool window_is_opt_in = false;
+    std::int32_t chunk_positions = 0;  // above 0: windows are chunks, of so many by default
 };
 constexpr ShapeFamily kShapeFamilies[] = {
     {"llama"},
     {"mistral"},
     {.type = "mixtral", .experts_key = "num_local_experts"},
-    {.type = "qwen2", .qkv_bias = true},
-    {.type = "qwen3", .qk_norm = true},
-    {.type = "qwen3_moe", .qk_norm = true, .experts_key = "num_experts"},
-    {"smollm3"},
-    {.type = "olmo2", .whole_qk_norm = true},
-    {.type = "olmo3", .whole_qk_norm = true},
+    {.type = "qwen2", .qkv_bias = true, .window_is_opt_in = true},
+    {.type = "qwen3", .qk_norm = true, .window_is_opt_in = true},
+    {.type = "qwen3_moe", .qk_norm = true, .experts_key = "num_experts", .window_is_opt_in = true},
+    {.type = "smollm3", .window_is_opt_in = true},
+    {.type = "olmo2", .whole_qk_norm = true, .full_period = 4},
+    {.type = "olmo3", .whole_qk_norm = true, .full_period = 4},
     {.type = "glm4", .layer_norms = 4},
     {.type = "glm4_moe", .experts_key = "n_routed_experts", .expert_bias = true},
     {.type = "gpt_oss",
      .qkv_bias = true,
      .experts_key = "num_local_experts",
-     .biases_and_sinks = true},
+     .biases_and_sinks = true,
+     .full_period = 2},
     {"phi3"},
     {"granite"},
     {.type = "granitemoe", .experts_key = "num_local_experts"},
     {.type = "granitemoeshared", .experts_key = "num_local_experts"},
     {.type = "cohere", .layer_norms = 1, .tied = true, .norms_each_head = true},
-    {.type = "cohere2", .layer_norms = 1, .tied = true},
-    {.type = "gemma2", .layer_norms = 4, .tied = true},
-    {.type = "gemma3_text", .qk_norm = true, .layer_norms = 4, .tied = true},
-    {.type = "gemma4_text", .qk_norm = true, .layer_norms = 4, .tied = true, .full_heads = true},
-    {.type = "llama4_text", .experts_key = "num_local_experts", .interleaved_experts = true},
+    {.type = "cohere2", .layer_norms = 1, .tied = true, .full_period = 4},
+    {.type = "gemma2", .layer_norms = 4, .tied = true, .full_period = 2},
+    {.type = "gemma3_text", .qk_norm = true, .layer_norms = 4, .tied = true, .full_period = 6},
+    {.type = "gemma4_text",
+     .qk_norm = true,
+     .layer_norms = 4,
+     .tied = true,
+     .full_heads = true,
+     .full_period = 6},
+    {.type = "llama4_text",
+     .experts_key = "num_local_experts",
+     .interleaved_experts = true,
+     .full_period = 4,
+     .chunk_positions = 8192},
     {.type = "nemotron", .layer_norms = 4, .without_gate = true},
     {.type = "minimax_m2",
      .whole_qk_norm = true,
@@ -360,6 +376,58 @@ base::Result<std::int32_t> count_full_layers(const JsonPlace& root) {
     return full;
 }
 
+bool is_given(const JsonPlace& root, const char* key) {
+    return root.has(key) && !root.child(key).value().is_null();
+}
+
+// Which layers have a window by a list with an entry for each of them; none without the list, or
+// where it is empty.
+base::Result<std::vector<bool>> read_layer_list(const JsonPlace& root, const char* key,
+                                                std::int32_t n_layers) {
+    std::vector<bool> layers;
+    if (!is_given(root, key)) return layers;
+    const JsonPlace list = root.child(key);
+    TRY(const std::size_t n, list.array_size());
+    if (n != 0 && n != static_cast<std::size_t>(n_layers))
+        return list.error(fmt::format("{} entries, one a layer", n_layers));
+    for (std::size_t i = 0; i < n; ++i) {
+        const JsonPlace entry = list.element(i);
+        if (entry.value().is_string()) {
+            layers.push_back(entry.value() != "full_attention");
+        } else {
+            TRY(const std::int64_t one, entry.integer());
+            layers.push_back(one != 0);
+        }
+    }
+    return layers;
+}
+
+// As the import of weights reads them, model/hf/hf_config.cc. The number of layers must be set.
+base::Status read_window(const JsonPlace& root, const ShapeFamily& family, ModelShape& shape) {
+    std::int32_t period = family.full_period;
+    std::vector<bool> layers;
+    if (family.chunk_positions > 0) {
+        TRY(shape.window.positions, count_or(root, "attention_chunk_size", family.chunk_positions));
+        shape.window.chunked = true;
+        TRY(period, count_or(root, "no_rope_layer_interval", period));
+        TRY(layers, read_layer_list(root, "no_rope_layers", shape.n_layers));
+    } else {
+        TRY(const bool used, flag_or(root, "use_sliding_window", !family.window_is_opt_in));
+        if (!used || !is_given(root, "sliding_window")) return base::Ok{};
+        TRY(shape.window.positions, count(root, "sliding_window"));
+        TRY(period, count_or(root, "sliding_window_pattern", period));
+        TRY(layers, read_layer_list(root, "layer_types", shape.n_layers));
+        if (family.window_is_opt_in && layers.empty()) {
+            TRY(const std::int32_t first, whole_or_zero(root, "max_window_layers"));
+            for (std::int32_t l = 0; l < shape.n_layers; ++l) layers.push_back(l >= first);
+        }
+    }
+    if (layers.empty()) layers = all_but_every(period, shape.n_layers);
+    shape.window.layers = std::move(layers);
+    if (shape.window.count({0, shape.n_layers}) == 0) shape.window = {};
+    return base::Ok{};
+}
+
 base::Status read_family(const JsonPlace& root, ModelShape& shape) {
     TRY(const JsonPlace place, root.member("model_type"));
     TRY(const std::string type, place.text());
@@ -385,6 +453,8 @@ base::Status read_family(const JsonPlace& root, ModelShape& shape) {
             if (shape.n_full_layers > shape.n_layers)
                 return root.child("layer_types").error("one name a layer");
         }
+        if (shape.n_layers > 100'000) return root.child("num_hidden_layers").error("1 to 100000");
+        TRY_VOID(read_window(root, family, shape));
         return read_shape_experts(root, family, shape);
     }
     return place.error(fmt::format("one of {}", fmt::join(types, ", ")));
@@ -479,6 +549,7 @@ ModelSpec model_spec(const ModelShape& shape, WeightFormat format) {
     spec.n_experts = shape.n_experts;
     spec.n_experts_used = shape.n_experts_used;
     spec.context_length = shape.context_length;
+    spec.window = shape.window;
     return spec;
 }
 

@@ -53,6 +53,7 @@ struct ModelShape {
     bool norm_bias = false;             // which layer_norms count, too
     // Of the other layers only those have experts whose number, from 1, is a multiple of this.
     std::int32_t expert_period = 1;
+    AttentionWindow window = {};
 
     bool operator==(const ModelShape&) const = default;
 };

@@ -78,4 +78,11 @@ double layer_bytes_read(const ModelSpec& model, double tokens) {
     return all - static_cast<double>(model.layer_expert_bytes) * std::pow(unused, tokens);
 }
 
+double kept_tokens(const ModelSpec& model, double tokens) {
+    if (!model.window.any() || model.n_layers <= 0) return tokens;
+    const double share = static_cast<double>(model.window.count({0, model.n_layers})) /
+                         static_cast<double>(model.n_layers);
+    return (1 - share) * tokens + share * std::min<double>(tokens, model.window.positions);
+}
+
 }  // namespace helix::spec

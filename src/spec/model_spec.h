@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "spec/attention_window.h"
 #include "spec/layer_range.h"
 
 namespace helix::spec {
@@ -30,6 +31,8 @@ struct ModelSpec {
     // Weights of each layer, as stored, where layers differ; empty: each has layer_bytes. Set by
     // set_layer_sizes().
     std::vector<std::int64_t> bytes_of_layer = {};
+    // Of layers that do not attend to all positions before them.
+    AttentionWindow window = {};
 };
 
 // One number for each layer: fills layer_bytes and bytes_of_layer.
@@ -50,5 +53,9 @@ std::int32_t typical_layer(const ModelSpec& model);
 // The bytes of a layer that a batch of this many tokens reads, in the mean of all layers: all of a
 // dense layer; of the experts those that some token is expected to use if all are equally likely.
 double layer_bytes_read(const ModelSpec& model, double tokens);
+
+// The tokens whose KV a sequence of so many has, in the mean of all layers: all of them where there
+// is no window, and no more than its positions in the layers that have it.
+double kept_tokens(const ModelSpec& model, double tokens);
 
 }  // namespace helix::spec

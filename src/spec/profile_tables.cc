@@ -55,6 +55,7 @@ base::Result<ModelSpec> read_model(const std::string& path, const std::string& n
     if (const auto shape = find_model_shape(name); shape.ok()) {
         const ModelSpec known = model_spec(*shape, WeightFormat::f16);
         spec.kv_bytes_per_token_layer = known.kv_bytes_per_token_layer;
+        if (known.n_layers == spec.n_layers) spec.window = known.window;
         spec.flops_per_token_layer = known.flops_per_token_layer;
         spec.context_length = known.context_length;
     }

@@ -56,8 +56,8 @@ double RooflineCost::layer_s(const MachineType& type, const ModelSpec& model, do
                              (type.memory_efficiency * type.memory_bytes_per_s);
     const double token_s =
         model.flops_per_token_layer / (type.compute_efficiency * type.flops_per_s);
-    const double kv_s = static_cast<double>(model.kv_bytes_per_token_layer) * mean_context /
-                        type.memory_bytes_per_s;
+    const double kv_s = static_cast<double>(model.kv_bytes_per_token_layer) *
+                        kept_tokens(model, mean_context) / type.memory_bytes_per_s;
     double seconds =
         std::max(weights_s, prompt * token_s) + decodes * (token_s + kv_s) + type.layer_overhead_s;
     if (type.n_devices > 1) {

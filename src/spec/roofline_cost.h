@@ -18,7 +18,8 @@ namespace helix::spec {
 //
 // W, F, K, A: bytes of a layer that the batch reads (layer_bytes_read), FLOP of a token, KV bytes
 // of a token, activation bytes; B, C: memory bandwidth and FLOP/s; e_m, e_c: the shares of them
-// that are reached; d, p: decodes and prompt tokens of the batch; c: mean context of a decode. The
+// that are reached; d, p: decodes and prompt tokens of the batch; c: mean context of a decode, of
+// what it attends to (kept_tokens). The
 // computing of prompts hides behind the reading of weights; that of decodes does not, since their
 // products are too narrow. Against the measured tables of LLaMA 30B and 70B on T4, L4, V100, A100
 // and their two- and four-card machines the mean error is 5.5 % (tests/spec/roofline_cost_test.cc

@@ -24,6 +24,7 @@ Result<core::SequenceStart> get_start(const pb::SequenceStart& from, const Sessi
     start.cached.assign(from.cached().begin(), from.cached().end());
     start.high_priority = from.high_priority();
     start.timed = from.timed();
+    start.forks = from.forks();
     TRY_VOID(in_range("pooling", from.pooling(), 0, static_cast<std::int32_t>(spec::kLastPooling)));
     start.pooling = static_cast<spec::Pooling>(from.pooling());
     const bool pools = start.pooling != spec::Pooling::none;

@@ -30,6 +30,8 @@ Result<Message> decode_kv(const pb::ReserveKv& from, const SessionLimits& limits
     core::ReserveKv message{get(from.key()), {}, from.blocks()};
     TRY(message.layers, get_some_layers(from.layers(), limits));
     TRY_VOID(in_range("blocks", from.blocks(), 1, std::int64_t{kMaxPosition} * kMaxMembers));
+    TRY_VOID(in_range("blocks given back", from.given_back(), 0, from.blocks()));
+    message.given_back = from.given_back();
     return Message{message};
 }
 
@@ -43,6 +45,8 @@ Result<Message> decode_kv(const pb::SendKv& from, const SessionLimits& limits) {
     TRY(message.layers, get_some_layers(from.layers(), limits));
     TRY(message.spans, get_spans(from.spans()));
     message.held = from.held();
+    TRY_VOID(in_range("blocks given back", from.given_back(), 0, kMaxPosition));
+    message.given_back = from.given_back();
     return Message{std::move(message)};
 }
 
@@ -70,8 +74,13 @@ Result<Message> decode_kv(const pb::KvBlocks& from, std::size_t payload_bytes,
         message.places.push_back(
             {from.place_members(i), from.place_blocks(i), from.place_contents(i)});
     }
+    TRY_VOID(in_range("blocks given back", from.given_back(), 0, kMaxPosition));
+    message.given_back = from.given_back();
+    // Of blocks that were given back only some layers travel; the worker knows which.
     const std::uint64_t pages =
-        std::uint64_t{from.contents()} * static_cast<std::uint64_t>(message.layers.size());
+        message.given_back > 0
+            ? (from.contents() > 0 ? 1U : 0U)
+            : std::uint64_t{from.contents()} * static_cast<std::uint64_t>(message.layers.size());
     if (pages == 0 ? payload_bytes != 0 : payload_bytes == 0 || payload_bytes % pages != 0) {
         return base::invalid(fmt::format("raw frame has {} bytes, {} pages of KV were announced",
                                          payload_bytes, pages));

@@ -79,6 +79,11 @@ base::Status check_model(const pb::ModelSpec& from) {
     TRY_VOID(in_range("layer_expert_bytes", from.layer_expert_bytes(), 0, from.layer_bytes()));
     TRY_VOID(in_range("n_experts", from.n_experts(), 0, kMost));
     TRY_VOID(in_range("n_experts_used", from.n_experts_used(), 0, from.n_experts()));
+    if (from.has_window()) {
+        TRY_VOID(in_range("positions of a window", from.window().positions(), 1, kMaxPosition));
+        TRY_VOID(in_range("layers of a window", from.window().layers_size(), from.n_layers(),
+                          from.n_layers()));
+    }
     return check_layer_sizes(from);
 }
 
@@ -101,6 +106,9 @@ Result<spec::ModelSpec> get(const pb::ModelSpec& from) {
     model.n_experts = from.n_experts();
     model.n_experts_used = from.n_experts_used();
     model.bytes_of_layer.assign(from.bytes_of_layer().begin(), from.bytes_of_layer().end());
+    model.window.positions = from.window().positions();
+    model.window.chunked = from.window().chunked();
+    model.window.layers.assign(from.window().layers().begin(), from.window().layers().end());
     return model;
 }
 

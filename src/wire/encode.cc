@@ -22,6 +22,7 @@ void put(const core::SequenceStart& start, pb::SequenceStart& out) {
     out.set_high_priority(start.high_priority);
     out.set_pooling(static_cast<std::int32_t>(start.pooling));
     out.set_timed(start.timed);
+    out.set_forks(start.forks);
 }
 
 void put(const core::StageInput& input, pb::StageInput& out) {
@@ -81,6 +82,7 @@ struct Encoder {
         put(m.key, *to.mutable_key());
         put(m.layers, *to.mutable_layers());
         to.set_blocks(m.blocks);
+        to.set_given_back(m.given_back);
     }
     void operator()(const core::SendKv& m) const {
         pb::SendKv& to = *out.mutable_send_kv();
@@ -92,6 +94,7 @@ struct Encoder {
         put(m.layers, *to.mutable_layers());
         for (const core::KvSpan& span : m.spans) put(span, *to.add_spans());
         to.set_held(m.held);
+        to.set_given_back(m.given_back);
     }
     void operator()(const core::KvBlocks& m) const {
         pb::KvBlocks& to = *out.mutable_kv_blocks();
@@ -107,6 +110,7 @@ struct Encoder {
             to.add_place_contents(place.content);
         }
         to.set_contents(m.payload.rows);
+        to.set_given_back(m.given_back);
     }
     void operator()(const core::KvReserved& m) const {
         put(m.key, *out.mutable_kv_reserved()->mutable_key());

@@ -96,6 +96,11 @@ void put(const spec::ModelSpec& model, pb::ModelSpec& out) {
     out.set_n_experts(model.n_experts);
     out.set_n_experts_used(model.n_experts_used);
     for (const std::int64_t bytes : model.bytes_of_layer) out.add_bytes_of_layer(bytes);
+    if (!model.window.any()) return;
+    pb::AttentionWindow& window = *out.mutable_window();
+    window.set_positions(model.window.positions);
+    window.set_chunked(model.window.chunked);
+    for (const bool has : model.window.layers) window.add_layers(has);
 }
 
 void put(const core::RememberedPlacement& placement, pb::RememberedPlacement& out) {

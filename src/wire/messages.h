@@ -20,7 +20,7 @@
 namespace helix::wire {
 
 // Raised whenever an older peer could misunderstand a message.
-constexpr std::uint32_t kProtocolVersion = 11;
+constexpr std::uint32_t kProtocolVersion = 12;
 
 // ---- joining
 // --------------------------------------------------------------------------------------

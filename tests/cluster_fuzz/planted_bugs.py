@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Is the cluster fuzz able to find bugs? Thirty-three are planted, one at a time.
+"""Is the cluster fuzz able to find bugs? Thirty-four are planted, one at a time.
 
 usage: planted_bugs.py HELIX_CLUSTER_FUZZ_PLANTED [MOST_SEEDS]
 

@@ -290,7 +290,7 @@ TEST(Room, NamesTheRequestThatWouldLoseItsPlace) {
     parts.wait(Parts::request_of(2, 8, 40));
     parts.wait(Parts::request_of(3, 8, 200));  // it has no place as it is
     const auto up_to = [](std::int64_t most) {
-        return [most](std::int64_t n) { return n <= most; };
+        return [most](const BlockDemand& n) { return n.blocks <= most; };
     };
     EXPECT_EQ(parts.room.left_without_room(up_to(12)), std::nullopt);
     EXPECT_EQ(parts.room.left_without_room(up_to(11)), RequestId{2});

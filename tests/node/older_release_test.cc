@@ -54,7 +54,7 @@ class OlderCoordinator {
             net::wait({&own, 1}, never.fd(), base::from_ms(10));
             socket.take_events();
             while (const auto got = socket.receive()) {
-                const wire::Refused refusal{"you speak protocol 11, this coordinator 9", true};
+                const wire::Refused refusal{"you speak protocol 12, this coordinator 9", true};
                 if (socket.send(got->from, net::Frame::of(wire::encode(refusal))).ok()) {
                     ++refused_;
                 }
@@ -146,13 +146,13 @@ TEST_F(OlderRelease, WorkersAndGatewaysOfOthersAreRefusedByNameWhileAnswersGoOn)
     start_answer();
     const auto worker = answer_to(wire::test_support::hello_of_protocol_9());
     ASSERT_TRUE(worker.has_value());
-    EXPECT_EQ(worker->reason, "worker \"old\" speaks protocol 9, this coordinator 11");
+    EXPECT_EQ(worker->reason, "worker \"old\" speaks protocol 9, this coordinator 12");
     EXPECT_TRUE(worker->final);
-    for (const std::uint32_t protocol : {9U, 12U}) {
+    for (const std::uint32_t protocol : {9U, 13U}) {
         const auto gateway = answer_to(wire::encode(wire::GatewayHello{protocol, "other", "", 0}));
         ASSERT_TRUE(gateway.has_value());
         EXPECT_EQ(gateway->reason, "gateway \"other\" speaks protocol " + std::to_string(protocol) +
-                                       ", this coordinator 11");
+                                       ", this coordinator 12");
         EXPECT_TRUE(gateway->final);
     }
     EXPECT_EQ(server_->view().workers.size(), 2U);
@@ -167,7 +167,7 @@ TEST_F(OlderRelease, AWorkerEndsWithTheWordsOfACoordinatorThatDoesNotKnowItsProt
     RunningWorker worker(modelled_worker("one", 6), "127.0.0.1:" + std::to_string(port_));
     const base::Status ended = worker.join();
     ASSERT_FALSE(ended.ok());
-    EXPECT_THAT(ended.error().message, HasSubstr("you speak protocol 11, this coordinator 9"));
+    EXPECT_THAT(ended.error().message, HasSubstr("you speak protocol 12, this coordinator 9"));
 }
 
 TEST_F(OlderRelease, AnAnswerOutlivesACoordinatorThatDoesNotKnowTheProtocolOfItsGateway) {

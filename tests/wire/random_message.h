@@ -74,7 +74,7 @@ class RandomMessages {
             case 23:
                 return swap();
             case 24:
-                return core::ReserveKv{key(), some_layers(), 1 + number(999)};
+                return core::ReserveKv{key(), some_layers(), 1000, number(1000)};
             case 25:
                 return send_kv();
             case 26:
@@ -211,6 +211,7 @@ class RandomMessages {
         }
         s.high_priority = random_.chance(0.5);
         s.timed = random_.chance(0.5);
+        s.forks = random_.chance(0.5);
         if (s.scored.empty() && random_.chance(0.3)) {
             s.pooling =
                 s.cached.empty() ? static_cast<spec::Pooling>(1 + small(3)) : spec::Pooling::last;
@@ -294,12 +295,14 @@ class RandomMessages {
                 worker(),
                 some_layers(),
                 spans(),
-                small_u(2) == 1};
+                small_u(2) == 1,
+                number(99)};
     }
     core::KvBlocks kv_blocks() {
         core::KvBlocks m{key(), small_u(9), some_layers(), 0, 1 + small_u(4), spans(), {}, {}};
         m.part = small_u(m.parts);
         m.payload.rows = small_u(5);
+        m.given_back = random_.chance(0.5) ? 0 : number(99);
         for (std::uint64_t i = m.payload.rows > 0 ? random_.below(9) : 0; i > 0; --i) {
             m.places.push_back({small_u(9), small(99), small_u(m.payload.rows)});
         }
@@ -352,6 +355,11 @@ class RandomMessages {
         const std::int32_t sizes = random_.chance(0.5) ? m.n_layers : 0;
         for (std::int32_t l = 0; l < sizes; ++l)
             m.bytes_of_layer.push_back(number(static_cast<std::uint64_t>(m.layer_bytes) + 1));
+        if (random_.chance(0.5)) return m;
+        m.window.positions = 1 + small(9999);
+        m.window.chunked = random_.chance(0.5);
+        for (std::int32_t l = 0; l < m.n_layers; ++l)
+            m.window.layers.push_back(random_.chance(0.5));
         return m;
     }
     Welcome welcome() {

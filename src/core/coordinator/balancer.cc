@@ -73,8 +73,7 @@ BalanceView Balancer::node_view(TimePoint now) {
     // Room is being made there for the waiting request, so nobody else is to take it.
     if (!clearing_.moving.empty() && requests_.contains(clearing_.waiting)) {
         const RequestState& head = *requests_.by_id(clearing_.waiting);
-        const std::int64_t tokens =
-            demand_.expected_blocks(head, head.prefix.cached) * config_.block_size;
+        const std::int64_t tokens = expected_blocks(head) * config_.block_size;
         for (const Stage& stage : clearing_.pipeline) {
             NodeLoad* node = node_at(stage.worker);
             if (node == nullptr || head.running) continue;
@@ -82,6 +81,11 @@ BalanceView Balancer::node_view(TimePoint now) {
         }
     }
     return view;
+}
+
+std::int64_t Balancer::expected_blocks(const RequestState& state) const {
+    return demand_.mean_blocks(
+        KvDemand::of(state, demand_.expected_blocks(state, state.prefix.cached)));
 }
 
 void Balancer::add_head(BalanceView& view) {
@@ -95,7 +99,7 @@ void Balancer::add_head(BalanceView& view) {
         if (!could(stage.worker, stage.layers)) return -1.0;
         return width_of(view.nodes[static_cast<std::size_t>(to)].freeness());
     });
-    const std::int64_t tokens = demand_.blocks_held(*head) * config_.block_size;
+    const std::int64_t tokens = demand_.tokens_held(*head);
     for (const std::int32_t e : freest.path) {
         const std::int32_t to = view.graph->edge(e).to;
         if (to == spec::kCoordinator) continue;
@@ -116,8 +120,7 @@ bool Balancer::give_up_recovered(TimePoint now, const BalanceView& view) {
         }
         MoveUnderWay& move = moves.emplace_back();
         move.id = id;
-        const BalanceRequest seen =
-            seen_by_balance(state, demand_.blocks_held(state) * config_.block_size, false);
+        const BalanceRequest seen = seen_by_balance(state, demand_.tokens_held(state), false);
         for (const Stage& stage : state.pipeline) {
             const std::int32_t node = view.graph->node_of(stage.worker);
             if (node < 0 || stage_at(state.migration->pipeline, stage.worker) != nullptr) continue;
@@ -146,7 +149,7 @@ void Balancer::add_requests(BalanceView& view) const {
             return to != spec::kCoordinator && source[static_cast<std::size_t>(to)] != 0;
         });
         if (!leaves || !migrations_.moves_now(state)) continue;
-        const std::int64_t tokens = demand_.blocks_held(state) * config_.block_size;
+        const std::int64_t tokens = demand_.tokens_held(state);
         view.requests.push_back(seen_by_balance(state, tokens, true));
     }
 }
@@ -179,13 +182,12 @@ void Balancer::make_room(TimePoint now) {
     }
     for (const auto& [id, state] : requests_) {
         if (!state.running || state.swapped) continue;
-        const std::int64_t blocks = demand_.expected_blocks(state, state.prefix.cached);
+        const std::int64_t blocks = expected_blocks(state);
         view.requests.push_back({seen_by_balance(state, 0, migrations_.moves_now(state)), blocks});
     }
     const StageFits could = room_.could_hold(*head);
-    const RoomPlan plan =
-        plan_room(view, demand_.expected_blocks(*head, head->prefix.cached),
-                  config_.balance.room_moves, could, may_move(now, MigrationReason::room));
+    const RoomPlan plan = plan_room(view, expected_blocks(*head), config_.balance.room_moves, could,
+                                    may_move(now, MigrationReason::room));
     if (plan.moves.empty()) return;
     clearing_.pipeline = placements_.router()->graph().pipeline(plan.path);
     for (const Move& move : plan.moves) {

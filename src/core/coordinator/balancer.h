@@ -58,6 +58,8 @@ class Balancer {
   private:
     // Adds the requests that may leave a source, by rising id.
     void add_requests(BalanceView& view) const;
+    // Returns the blocks that a request is expected to have at its end, in the mean of all layers.
+    std::int64_t expected_blocks(const RequestState& state) const;
     void make_room(TimePoint now);
     // These are for PairingRule::llumnix. The request that waits first counts its demand at the way
     // that it would be dispatched to; and moves whose source is none any more are given up (whether

@@ -10,6 +10,7 @@
 #include "core/protocol/remembered_placement.h"
 #include "core/protocol/types.h"
 #include "core/routing/router_catalogue.h"
+#include "spec/attention_window.h"
 #include "spec/serving_policy.h"
 
 namespace helix::core {
@@ -80,7 +81,8 @@ struct CoordinatorConfig {
     std::int32_t context_length = 0;
     std::int32_t vocab_size = 0;  // 0: it is not known, and no token is too high
     std::int32_t block_size = 16;
-    std::int32_t max_waiting = 1024;  // more requests are refused with queue_full
+    spec::AttentionWindow window = {};  // of the model; workers have the same
+    std::int32_t max_waiting = 1024;    // more requests are refused with queue_full
     // The most tokens of waiting prompts; requests beyond are refused, too.
     std::int64_t max_waiting_tokens = std::int64_t{1} << 22;
     std::int32_t max_running = 4096;  // the most sequences that run in the cluster

@@ -153,7 +153,7 @@ bool Dispatcher::admit(RequestState& state, std::int64_t capacity_now) {
         return false;
     }
     const std::int32_t least = std::max(state.request.max_tokens, 1);
-    const std::int64_t all = demand_.blocks_needed(state, least);
+    const BlockDemand all = KvDemand::of(state, demand_.blocks_needed(state, least));
     if (state.group && (!room_.holds(all) || !room_.holds_later(all))) {
         life_.reject(state.request.id, RejectReason::never_fits,
                      "prompt and " + std::to_string(state.group->sequences(state.request)) +

@@ -96,7 +96,7 @@ void Drains::advance_drains(TimePoint now) {
     std::optional<RequestId> waits_for;
     if (serve) {
         waits_for = room_.left_without_room(
-            [this](std::int64_t blocks) { return room_.holds_now(blocks, false); });
+            [this](const BlockDemand& demand) { return room_.holds_now(demand, false); });
         serve = !waits_for;
     }
     if (waits_for && !waited) {

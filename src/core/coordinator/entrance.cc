@@ -115,18 +115,20 @@ std::string Entrance::contradiction(WorkerId worker, const KvReserved& message) 
 }
 
 std::string Entrance::contradiction(WorkerId worker, const KvArrived& message) const {
-    std::string wrong = wrong_move(worker, message.key, false);
+    // Of layers with a window the sender may have had nothing left to send, and says so itself.
+    std::string wrong = wrong_move(worker, message.key, config_.window.any());
     if (!wrong.empty()) return wrong;
     const RequestState* state = requests_.by_id(message.key.request);
     if (state == nullptr || !state->migration || state->migration->attempt != message.key.attempt) {
         return "";
     }
     const Migration& move = *state->migration;
-    const bool asked = message.round >= 1 && message.round <= move.round &&
-                       std::any_of(move.transfers.begin(), move.transfers.end(),
-                                   [&](const Migration::Transfer& one) {
-                                       return one.to == worker && one.layers == message.layers;
-                                   });
+    const bool asked =
+        message.round >= 1 && message.round <= move.round &&
+        std::any_of(move.transfers.begin(), move.transfers.end(),
+                    [&](const Migration::Transfer& one) {
+                        return one.may_tell(worker, config_.window) && one.layers == message.layers;
+                    });
     return asked ? "" : "received KV that nobody sent" + of_request(message.key);
 }
 

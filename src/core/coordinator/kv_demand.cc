@@ -51,6 +51,28 @@ std::int64_t KvDemand::blocks_to_end(const RequestState& state) const {
     return blocks_needed(state, static_cast<std::int64_t>(longest) + 1);
 }
 
+std::int64_t KvDemand::pages(const BlockDemand& demand, LayerRange layers,
+                             std::int64_t rows) const {
+    const std::int64_t all = demand.blocks * layers.size();
+    if (demand.keeps_all || !config_.window.any()) return all;
+    const std::int64_t most =
+        config_.window.most_blocks(demand.blocks * config_.block_size, rows, config_.block_size);
+    return all - (demand.blocks - most) * config_.window.count(layers);
+}
+
+std::int64_t KvDemand::mean_blocks(const BlockDemand& demand) const {
+    if (demand.keeps_all || !config_.window.any()) return demand.blocks;
+    const std::int64_t n = config_.n_layers;
+    return (pages(demand, {0, config_.n_layers}) + n - 1) / n;
+}
+
+std::int64_t KvDemand::given_back(const RequestState& state) const {
+    if (state.group || !config_.window.any()) return 0;
+    // The row of the last token is on its way, or is the next to be sent.
+    const std::int32_t next = length(state) - (state.rows_going > 0 ? 0 : 1);
+    return config_.window.needless_blocks(next, config_.block_size);
+}
+
 std::int64_t KvDemand::tokens_asked(const RequestState& state) const {
     const auto mean = std::max<std::int64_t>(1, static_cast<std::int64_t>(mean_output_));
     const std::int64_t most = state.request.max_tokens > 0 ? state.request.max_tokens : mean;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/coordinator/coordinator_config.h"
@@ -26,6 +27,30 @@ class KvDemand {
     // Returns the most blocks per layer that it may come to have.
     std::int64_t blocks_to_end(const RequestState& state) const;
 
+    // Says of what kind so many blocks of this request are. Members of a group are forked from each
+    // other at earlier tokens, so their pages are all kept.
+    static BlockDemand of(const RequestState& state, std::int64_t blocks) {
+        return {blocks, state.group != nullptr};
+    }
+    // Returns the pages that a request with so many blocks has in these layers: in those with a
+    // window no more than the window's.
+    std::int64_t pages(const BlockDemand& demand, LayerRange layers) const {
+        return pages(demand, layers, 1);
+    }
+    // Returns the most pages that it may come to need at once there, with what is drafted ahead.
+    std::int64_t most_pages(const BlockDemand& demand, LayerRange layers) const {
+        return pages(demand, layers, 1 + std::max(0, config_.speculation.draft_rows));
+    }
+    // Returns the pages in the mean of all layers.
+    std::int64_t mean_blocks(const BlockDemand& demand) const;
+    // Returns the tokens that fill the pages of the request's blocks, in the mean of all layers.
+    std::int64_t tokens_held(const RequestState& state) const {
+        return mean_blocks(of(state, blocks_held(state))) * config_.block_size;
+    }
+    // Returns how many of its blocks, the first, no row that is still to be sent will attend to in
+    // layers with a window.
+    std::int64_t given_back(const RequestState& state) const;
+
     // Returns what a request asks for, as far as that is known before it runs: the tokens of its
     // prompt, and those that each choice is expected to put out.
     std::int64_t tokens_asked(const RequestState& state) const;
@@ -37,6 +62,8 @@ class KvDemand {
     double mean_output() const { return mean_output_; }
 
   private:
+    std::int64_t pages(const BlockDemand& demand, LayerRange layers, std::int64_t rows) const;
+
     const CoordinatorConfig& config_;
     double mean_output_ = 0;  // the running mean of outputs that have ended
 };

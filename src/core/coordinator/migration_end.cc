@@ -116,6 +116,7 @@ void Migrations::send_first_rows(TimePoint now, RequestState& state) {
                             output.begin() + (sent - start.prompt_tokens));
         start.high_priority = is_high(state);
         start.timed = state.request.timed;
+        start.forks = state.group != nullptr;
         return start;
     };
     if (state.group) {

@@ -132,11 +132,12 @@ std::string Migrations::why_not_at(const RequestState& state, const Stage& stage
     if (!placements_.usable(stage.worker, stage.layers)) return who() + " does not hold the layers";
     if (room_.only_prefills(stage.worker)) return who() + " only computes prompts";
     const WorkerState& worker = found->second;
-    const std::int64_t most = demand_.blocks_needed(state, state.max_output) * stage.layers.size();
+    const BlockDemand full = KvDemand::of(state, demand_.blocks_needed(state, state.max_output));
+    const std::int64_t most = demand_.most_pages(full, stage.layers);
     if (most > fleet_.most_pages(stage.worker)) return who() + " has too little KV memory";
     // At a worker that it runs on already, only what comes on top needs room.
     const std::int64_t has = worker.kv.charged_for(state.request.id);
-    const std::int64_t more = demand_.expected_blocks(state, 0) * stage.layers.size() - has;
+    const std::int64_t more = expected_pages(state, stage) - has;
     if (more > 0 && !worker.kv.can_add(more, config_.policy.kv_high_water)) {
         return who() + " has no room";
     }
@@ -214,12 +215,17 @@ bool Migrations::begin_migration(TimePoint now, RequestState& state, const Path&
     move.pipeline = placements_.router()->graph().pipeline(path);
     move.transfers = transfers_between(state.pipeline, move.pipeline);
     for (const Stage& stage : move.pipeline) move.unreserved.push_back(stage.worker);
+    move.given_back = demand_.given_back(state);
     move.began = move.heard = now;
     move.patience = config_.migration.timeout;
     migrating_.insert(state.request.id);
     charge_move(state);
     reserve(now, state);
     return true;
+}
+
+std::int64_t Migrations::expected_pages(const RequestState& state, const Stage& stage) const {
+    return demand_.pages(KvDemand::of(state, demand_.expected_blocks(state, 0)), stage.layers);
 }
 
 void Migrations::charge(RequestState& state) {
@@ -233,7 +239,7 @@ void Migrations::charge(RequestState& state) {
 void Migrations::charge_move(const RequestState& state) {
     for (const Stage& stage : state.migration->pipeline) {
         KvEstimate& kv = fleet_.at(stage.worker).kv;
-        const std::int64_t pages = demand_.expected_blocks(state, 0) * stage.layers.size();
+        const std::int64_t pages = expected_pages(state, stage);
         const Stage* old = stage_at(state.pipeline, stage.worker);
         if (old != nullptr) {
             kv.set(state.request.id, std::max(pages, room_.expected_pages(state, *old)));
@@ -257,7 +263,7 @@ void Migrations::reserve(TimePoint now, RequestState& state) {
     move.asked = now;
     for (const Stage& stage : move.pipeline) {
         const ReserveKv message{
-            {state.request.id, move.attempt}, stage.layers, move.reserved_blocks};
+            {state.request.id, move.attempt}, stage.layers, move.reserved_blocks, move.given_back};
         out_.to_worker(stage.worker, message);
     }
 }
@@ -338,18 +344,19 @@ void Migrations::send_round(TimePoint now, RequestState& state, const std::vecto
     Migration& move = *state.migration;
     if (demand_.blocks_held(state) > move.reserved_blocks) reserve(now, state);
     ++move.round;
-    std::int64_t layers = 0;
+    const std::int64_t given_back = demand_.given_back(state);
     for (Migration::Transfer& transfer : move.transfers) {
         transfer.arrived = false;
-        if (!transfer.is_local()) layers += transfer.layers.size();
-        out_.push(SendToWorker{transfer.from, SendKv{state.request.id, state.attempt, move.attempt,
-                                                     move.round, transfer.to, transfer.layers,
-                                                     spans, move.held_since.has_value()}});
+        out_.push(SendToWorker{
+            transfer.from,
+            SendKv{state.request.id, state.attempt, move.attempt, move.round, transfer.to,
+                   transfer.layers, spans, move.held_since.has_value(), given_back}});
     }
     // The full blocks of the prompt belong to all members.
     const auto prompt = static_cast<std::int32_t>(state.request.prompt.size());
     const std::int32_t shared = prompt / config_.block_size;
     std::int64_t blocks = 0;
+    std::int64_t needless = 0;  // of these, in layers with a window
     for (const KvSpan& span : spans) {
         const bool first = &span == &spans.front();
         const std::int32_t from =
@@ -358,10 +365,13 @@ void Migrations::send_round(TimePoint now, RequestState& state, const std::vecto
         if (span.tokens <= from * config_.block_size) continue;
         move.tokens += span.tokens - from * config_.block_size;
         blocks += demand_.blocks_for(span.tokens) - from;
+        needless +=
+            std::clamp<std::int64_t>(given_back - from, 0, demand_.blocks_for(span.tokens) - from);
     }
-    move.pages += blocks * layers;
     for (Migration::Transfer& transfer : move.transfers) {
-        transfer.pages = blocks * transfer.layers.size();
+        transfer.pages =
+            blocks * transfer.layers.size() - needless * config_.window.count(transfer.layers);
+        if (!transfer.is_local()) move.pages += transfer.pages;
     }
     const Duration least =
         move.held_since ? config_.migration.hold_timeout : config_.migration.timeout;
@@ -374,10 +384,11 @@ void Migrations::on_arrived(TimePoint now, WorkerId worker, const KvArrived& mes
     if (state == nullptr) return;
     Migration& move = *state->migration;
     if (move.round == 0 || message.round != move.round) return;  // it is of a round that is over
-    const auto transfer = std::find_if(
-        move.transfers.begin(), move.transfers.end(), [&](const Migration::Transfer& one) {
-            return one.to == worker && one.layers == message.layers && !one.arrived;
-        });
+    const auto transfer = std::find_if(move.transfers.begin(), move.transfers.end(),
+                                       [&](const Migration::Transfer& one) {
+                                           return one.may_tell(worker, config_.window) &&
+                                                  one.layers == message.layers && !one.arrived;
+                                       });
     if (transfer == move.transfers.end()) return;  // it came twice
     transfer->arrived = true;
     move.heard = now;

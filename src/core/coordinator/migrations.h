@@ -130,6 +130,8 @@ class Migrations {
     // Returns the time for all that a round of this move copies, together with what other moves'
     // rounds copy from the same workers, which may go before it.
     Duration time_to_copy(const Migration& move) const;
+    // Returns the pages that the request is expected to need at a stage of its new pipeline.
+    std::int64_t expected_pages(const RequestState& state, const Stage& stage) const;
     // Charges the workers of the new pipeline as well.
     void charge_move(const RequestState& state);
     void reserve(TimePoint now, RequestState& state);

@@ -7,7 +7,7 @@ namespace helix::core {
 
 std::vector<NodeLoad> NodeLoads::now() {
     const PipelineGraph& graph = placements_.router()->graph();
-    loads_.update(graph, placements_.routers_made(), requests_, demand_, config_.block_size);
+    loads_.update(graph, placements_.routers_made(), requests_, demand_);
     std::vector<NodeLoad> nodes;
     for (const PipelineNode& node : graph.nodes()) {
         const auto it = fleet_.find(node.worker);

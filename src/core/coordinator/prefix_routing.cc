@@ -85,6 +85,8 @@ Path PrefixRouting::prefer_prefix(RequestState& state, const std::vector<PrefixH
 
 void PrefixRouting::remember_prefix(RequestState& state, std::int64_t tokens) {
     if (!config_.prefix_cache || state.path.empty()) return;
+    // A migration brought only what was not given back yet of layers with a window.
+    if (state.moved && config_.window.any()) return;
     hash_blocks(state);
     const auto whole = static_cast<std::size_t>(tokens / config_.block_size);
     if (whole > 0) index().record(std::span(state.prefix.blocks).first(whole), state.path);

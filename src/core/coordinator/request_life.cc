@@ -61,6 +61,7 @@ void RequestLife::start(TimePoint now, RequestState& state, Path path) {
     begin.high_priority = is_high(state);
     begin.pooling = state.request.pooling;
     begin.timed = state.request.timed;
+    begin.forks = state.group != nullptr;
     if (state.group) begin_group(state, input);
     input.start = std::move(begin);
     out_.add_rows(state.pipeline.front().worker, std::move(input));

@@ -5,8 +5,7 @@
 namespace helix::core {
 
 void RequestLoads::update(const PipelineGraph& graph, std::uint64_t router,
-                          const RequestTable& requests, const KvDemand& demand,
-                          std::int32_t block_size) {
+                          const RequestTable& requests, const KvDemand& demand) {
     if (router != router_ || nodes_.size() != graph.nodes().size()) {
         nodes_.assign(graph.nodes().size(), {});
         counted_.clear();
@@ -20,7 +19,7 @@ void RequestLoads::update(const PipelineGraph& graph, std::uint64_t router,
         const Look look{id,
                         state.order,
                         state.migration ? state.migration->attempt : state.attempt,
-                        demand.blocks_held(state) * block_size,
+                        demand.tokens_held(state),
                         static_cast<std::int32_t>(live_sequences(state)),
                         is_high(state)};
         for (; before != counted_.end() && before->look.id < id; ++before) count(*before, false);

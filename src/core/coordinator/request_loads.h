@@ -26,7 +26,7 @@ class RequestLoads {
   public:
     // Makes nodes() right. router tells this graph from others.
     void update(const PipelineGraph& graph, std::uint64_t router, const RequestTable& requests,
-                const KvDemand& demand, std::int32_t block_size);
+                const KvDemand& demand);
     // By index in the graph: loads of nodes without memory.
     const std::vector<NodeLoad>& nodes() const { return nodes_; }
 

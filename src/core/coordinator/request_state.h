@@ -22,6 +22,16 @@
 
 namespace helix::core {
 
+// The blocks of KV that a request needs in each layer, those with a window included while its
+// tokens are no more than the window's. keeps_all: nothing of it is given back.
+struct BlockDemand {
+    // Of a request of one sequence.
+    BlockDemand(std::int64_t n) : blocks(n) {}  // NOLINT(google-explicit-constructor)
+    BlockDemand(std::int64_t n, bool all) : blocks(n), keeps_all(all) {}
+    std::int64_t blocks = 0;
+    bool keeps_all = false;
+};
+
 // What the prefix cache has to do with a request.
 struct PrefixUse {
     std::vector<base::Hash128> blocks;  // of prompt and output, as far as they were asked for
@@ -57,6 +67,12 @@ struct Migration {
         bool arrived = false;    // all of the round under way has arrived
         std::int64_t pages = 0;  // the pages of that round
         bool is_local() const { return from == to; }
+        // Says whether the worker may be the one that says KvArrived: it receives, or sends layers
+        // that all have a window and had given back all that a round asked for.
+        bool may_tell(WorkerId worker, const spec::AttentionWindow& window) const {
+            if (to == worker) return true;
+            return from == worker && window.any() && window.count(layers) == layers.size();
+        }
     };
     std::uint32_t attempt = 0;  // the attempt that it will be
     Pipeline pipeline;          // the pipeline that it will run on
@@ -66,6 +82,8 @@ struct Migration {
     MigrationPhase phase = MigrationPhase::reserving;
     std::vector<WorkerId> unreserved;  // workers that have not said yet that they have room
     std::int64_t reserved_blocks = 0;  // what was asked for, per layer
+    // Of these, the first, what was given back before it began in layers with a window.
+    std::int64_t given_back = 0;
     std::vector<Transfer> transfers;
     std::uint32_t round = 0;  // the round under way or, between rounds, the last
     // Full blocks that were sent, by member. For beams it has the prompt's, under one member.

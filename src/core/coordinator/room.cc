@@ -17,13 +17,13 @@ constexpr std::int64_t kBeforeMove = 32;
 
 }  // namespace
 
-bool Room::could_hold(WorkerId worker, LayerRange layers, std::int64_t blocks) const {
+bool Room::could_hold(WorkerId worker, LayerRange layers, const BlockDemand& demand) const {
     return placements_.usable(worker, layers) &&
-           blocks * layers.size() <= fleet_.most_pages(worker);
+           demand_.most_pages(demand, layers) <= fleet_.most_pages(worker);
 }
 
 StageFits Room::could_hold(const RequestState& state) const {
-    const std::int64_t full = demand_.blocks_needed(state, state.max_output);
+    const BlockDemand full = KvDemand::of(state, demand_.blocks_needed(state, state.max_output));
     const bool apart = prefilled_apart(state);
     return [this, full, apart](WorkerId worker, LayerRange layers) {
         if (apart && fleet_.has_role(worker, NodeRole::decode)) return false;
@@ -31,9 +31,9 @@ StageFits Room::could_hold(const RequestState& state) const {
     };
 }
 
-bool Room::holds(std::int64_t blocks) const {
+bool Room::holds(const BlockDemand& demand) const {
     return placements_.router()->can_route(
-        [&](WorkerId worker, LayerRange layers) { return could_hold(worker, layers, blocks); });
+        [&](WorkerId worker, LayerRange layers) { return could_hold(worker, layers, demand); });
 }
 
 const PlacementAbility& Room::ability() const {
@@ -56,7 +56,7 @@ bool Room::only_prefills(WorkerId worker) const {
 
 bool Room::prefilled_apart(const RequestState& state) const {
     if (!roles_kept()) return false;
-    const std::int64_t full = demand_.blocks_needed(state, state.max_output);
+    const BlockDemand full = KvDemand::of(state, demand_.blocks_needed(state, state.max_output));
     return placements_.router()->can_route([&](WorkerId worker, LayerRange layers) {
         return !fleet_.has_role(worker, NodeRole::decode) && could_hold(worker, layers, full);
     });
@@ -71,7 +71,7 @@ std::int64_t Room::expected_pages(const RequestState& state, const Stage& stage)
         blocks = std::min(blocks, demand_.blocks_needed(state, output) -
                                       state.prefix.cached / config_.block_size);
     }
-    return blocks * stage.layers.size();
+    return demand_.pages(KvDemand::of(state, blocks), stage.layers);
 }
 
 std::int32_t Room::output_limit(const RequestState& state, std::int64_t capacity_now) const {
@@ -79,32 +79,39 @@ std::int32_t Room::output_limit(const RequestState& state, std::int64_t capacity
     const std::int64_t room = capacity_now - prompt;
     std::int64_t high = std::min<std::int64_t>(
         state.request.max_tokens > 0 ? state.request.max_tokens : room, room);
-    if (!state.group || high <= 0 || holds(demand_.blocks_needed(state, high))) {
-        return static_cast<std::int32_t>(high);
-    }
+    const auto fits = [&](std::int64_t output) {
+        return holds(KvDemand::of(state, demand_.blocks_needed(state, output)));
+    };
+    if (!state.group || high <= 0 || fits(high)) return static_cast<std::int32_t>(high);
     std::int64_t low = 0;  // the prompt alone fits
     while (low + 1 < high) {
         const std::int64_t middle = (low + high) / 2;
-        (holds(demand_.blocks_needed(state, middle)) ? low : high) = middle;
+        (fits(middle) ? low : high) = middle;
     }
     return static_cast<std::int32_t>(low);
 }
 
 std::optional<RequestId> Room::left_without_room(const HoldsBlocks& later) const {
-    std::int64_t most = 0;
+    std::int64_t most = 0;       // of requests of one sequence,
+    std::int64_t most_kept = 0;  // and of those that keep all
     for (const auto& [id, state] : requests_) {
-        if (state.accepted) most = std::max(most, demand_.blocks_to_end(state));
+        if (!state.accepted) continue;
+        std::int64_t& most_of_kind = state.group ? most_kept : most;
+        most_of_kind = std::max(most_of_kind, demand_.blocks_to_end(state));
     }
-    if (most == 0 || later(most)) return {};
+    const bool all_fit =
+        (most == 0 || later(most)) && (most_kept == 0 || later(BlockDemand(most_kept, true)));
+    if (all_fit) return {};
     std::optional<RequestId> found;
     std::int64_t need = 0;
     for (const auto& [id, state] : requests_) {
         if (!state.accepted) continue;
-        const std::int64_t blocks = demand_.blocks_to_end(state);
+        const BlockDemand demand = KvDemand::of(state, demand_.blocks_to_end(state));
+        const std::int64_t pages = demand_.most_pages(demand, {0, config_.n_layers});
         // A request that has no place as things are loses none.
-        if (blocks <= need || later(blocks) || !holds_now(blocks, true)) continue;
+        if (pages <= need || later(demand) || !holds_now(demand, true)) continue;
         found = id;
-        need = blocks;
+        need = pages;
     }
     return found;
 }
@@ -116,7 +123,7 @@ bool Room::waits_for_room() {
     next.waits_for.reset();
     if (placements_.epoch() == 0 || capacity() == 0) return false;
     next.waits_for =
-        left_without_room([this](std::int64_t blocks) { return pending_holds(blocks); });
+        left_without_room([this](const BlockDemand& demand) { return pending_holds(demand); });
     if (next.waits_for && !told) {
         out_.push(Report{"a new placement waits: " + waits_text(*next.waits_for), false});
     }
@@ -132,30 +139,30 @@ std::string Room::waits_text(RequestId id) const {
 }
 
 // A request that is accepted now must also fit what comes next.
-bool Room::holds_later(std::int64_t blocks) const {
-    if (placements_.pending() && !pending_holds(blocks)) return false;
-    return !fleet_.drain_waits_for() || holds_now(blocks, false);
+bool Room::holds_later(const BlockDemand& demand) const {
+    if (placements_.pending() && !pending_holds(demand)) return false;
+    return !fleet_.drain_waits_for() || holds_now(demand, false);
 }
 
 // This takes workers as they are now: drained ones too, but not those that are about to load.
-bool Room::holds_now(std::int64_t blocks, bool drained_too) const {
+bool Room::holds_now(const BlockDemand& demand, bool drained_too) const {
     return placements_.router()->can_route([&](WorkerId id, LayerRange layers) {
         const auto it = fleet_.find(id);
         if (it == fleet_.end() || !it->second.ready || !it->second.layers.contains(layers))
             return false;
         if (placements_.pending() && placements_.pending()->step.contains(id)) return false;
         if (it->second.draining && !drained_too) return false;
-        return blocks * layers.size() <= fleet_.most_pages(id);
+        return demand_.most_pages(demand, layers) <= fleet_.most_pages(id);
     });
 }
 
 // Workers that have not loaded their new layers are believed to have what the planner says.
-bool Room::pending_holds(std::int64_t blocks) const {
+bool Room::pending_holds(const BlockDemand& demand) const {
     const PendingPlacement& next = *placements_.pending();
     if (next.ways == nullptr) return true;  // it is the first, from before a restart
     return next.ways->can_route([&](WorkerId id, LayerRange layers) {
         const std::int64_t total = pages_in_pending(id);
-        return blocks * layers.size() <= total - kv_watermark(total);
+        return demand_.most_pages(demand, layers) <= total - kv_watermark(total);
     });
 }
 

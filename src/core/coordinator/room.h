@@ -24,7 +24,7 @@ struct PlacementAbility {
 // New requests are measured by the smaller of the two.
 class Room {
   public:
-    using HoldsBlocks = std::function<bool(std::int64_t)>;  // for one request, per layer
+    using HoldsBlocks = std::function<bool(const BlockDemand&)>;  // for one request
 
     Room(const CoordinatorConfig& config, Outbox& out, const Fleet& fleet,
          const RequestTable& requests, Placements& placements, const KvDemand& demand)
@@ -37,12 +37,12 @@ class Room {
 
     // Says whether this worker, however busy it is now, could ever have these layers of one request
     // with this many blocks per layer.
-    bool could_hold(WorkerId worker, LayerRange layers, std::int64_t blocks) const;
+    bool could_hold(WorkerId worker, LayerRange layers, const BlockDemand& demand) const;
     // Returns the stages that could ever hold the whole request. Where workers that prefill could,
     // those that only decode are not among them.
     StageFits could_hold(const RequestState& state) const;
     // Says whether one request could have this many blocks per layer in the placement in force.
-    bool holds(std::int64_t blocks) const;
+    bool holds(const BlockDemand& demand) const;
     const PlacementAbility& ability() const;
     bool roles_kept() const;                    // remembered as capacity() is
     bool only_prefills(WorkerId worker) const;  // says so only while roles are kept
@@ -58,9 +58,9 @@ class Room {
     std::optional<RequestId> left_without_room(const HoldsBlocks& later) const;
     bool waits_for_room();  // says whether the pending placement waits for a request
     std::string waits_text(RequestId id) const;
-    bool holds_later(std::int64_t blocks) const;
-    bool holds_now(std::int64_t blocks, bool drained_too) const;
-    bool pending_holds(std::int64_t blocks) const;
+    bool holds_later(const BlockDemand& demand) const;
+    bool holds_now(const BlockDemand& demand, bool drained_too) const;
+    bool pending_holds(const BlockDemand& demand) const;
     // Returns how many of capacity() tokens one request will also have in what comes next.
     std::int64_t lasting_capacity(std::int64_t capacity_now) const;
     // Returns the most tokens (prompt and output) that one request can have in the placement in

@@ -20,10 +20,12 @@ std::optional<DrainWorker> Scaling::scale(TimePoint now) {
     // queue that grows while memory is not yet full is too little room as well.
     const RequestState* head = balancer_.head_without_room();
     std::int64_t waits = 0;
-    for (const auto& [key, id] : queue_.waiting())
-        waits += demand_.expected_blocks(requests_.at(id), 0);
+    const auto expected = [&](const RequestState& state) {
+        return demand_.mean_blocks(KvDemand::of(state, demand_.expected_blocks(state, 0)));
+    };
+    for (const auto& [key, id] : queue_.waiting()) waits += expected(requests_.at(id));
     waits /= std::max<std::int64_t>(1, static_cast<std::int64_t>(nodes.size()));
-    if (head != nullptr) waits = std::max(waits, demand_.expected_blocks(*head, 0));
+    if (head != nullptr) waits = std::max(waits, expected(*head));
     waits *= config_.block_size;
     ScaleView view;
     for (std::size_t i = 0; i < nodes.size(); ++i) {

@@ -34,7 +34,7 @@ bool Stalls::still_fits(TimePoint now, RequestState& state, std::int64_t capacit
     }
     // A placement that can hold it is on its way.
     const bool soon = placements_.pending() && placements_.pending()->stepping &&
-                      room_.pending_holds(demand_.blocks_to_end(state)) &&
+                      room_.pending_holds(KvDemand::of(state, demand_.blocks_to_end(state))) &&
                       now - placements_.pending()->step_since < config_.stall_timeout;
     if (soon) state.unfit_since.reset();
     if (!state.unfit_since) state.unfit_since = now;

@@ -17,11 +17,15 @@ bool Swaps::can_swap_out(const RequestState& state) const {
 }
 
 bool Swaps::fits(const RequestState& state, const Pipeline& pipeline) const {
-    const std::int64_t blocks = demand_.blocks_held(state);
+    const BlockDemand held = KvDemand::of(state, demand_.blocks_held(state));
     return std::all_of(pipeline.begin(), pipeline.end(), [&](const Stage& stage) {
         const WorkerState& worker = fleet_.at(stage.worker);
-        return worker.swap_used + blocks * stage.layers.size() <= worker.swap_total;
+        return worker.swap_used + demand_.pages(held, stage.layers) <= worker.swap_total;
     });
+}
+
+std::int64_t Swaps::pages_swapped(const RequestState& state, const Stage& stage) const {
+    return demand_.pages(KvDemand::of(state, state.swapped_blocks), stage.layers);
 }
 
 void Swaps::end_swap(RequestState& state) {
@@ -29,7 +33,7 @@ void Swaps::end_swap(RequestState& state) {
     state.swapped = false;
     swapped_.erase(queue_key(state));
     for (const Stage& stage : state.pipeline) {
-        fleet_.at(stage.worker).swap_used -= state.swapped_blocks * stage.layers.size();
+        fleet_.at(stage.worker).swap_used -= pages_swapped(state, stage);
     }
     state.swapped_blocks = 0;
 }
@@ -54,7 +58,7 @@ void Swaps::swap_out(RequestState& state) {
     for (const Stage& stage : state.pipeline) {
         WorkerState& worker = fleet_.at(stage.worker);
         worker.kv.set(state.request.id, 0);
-        worker.swap_used += state.swapped_blocks * stage.layers.size();
+        worker.swap_used += pages_swapped(state, stage);
     }
     stages_.to_stages(state, SwapSequences{true, stages_.keys_at_workers(state)});
 }
@@ -76,7 +80,7 @@ std::string Swaps::check() const {
             return "a swapped request that is not";
         }
         for (const Stage& stage : request->pipeline) {
-            used[stage.worker] += request->swapped_blocks * stage.layers.size();
+            used[stage.worker] += pages_swapped(*request, stage);
         }
     }
     for (const auto& [id, worker] : fleet_) {

@@ -35,6 +35,8 @@ class Swaps {
     std::string check() const;
 
   private:
+    std::int64_t pages_swapped(const RequestState& state, const Stage& stage) const;
+
     const CoordinatorConfig& config_;
     Fleet& fleet_;
     const KvDemand& demand_;

@@ -8,8 +8,14 @@
 
 namespace helix::core {
 
-BlockTable::BlockTable(LayerRange layers, std::int32_t block_size, bool named)
-    : block_size_(block_size), layers_(layers.size()), named_(named) {
+BlockTable::BlockTable(LayerRange layers, std::int32_t block_size, bool named,
+                       const spec::AttentionWindow* window)
+    : block_size_(block_size),
+      layers_(layers.size()),
+      first_layer_(layers.begin),
+      windowed_(window == nullptr ? 0 : window->count(layers)),
+      named_(named),
+      window_(windowed_ == 0 ? nullptr : window) {
     CHECK(!layers.empty());
     CHECK(block_size > 0);
 }
@@ -28,6 +34,13 @@ bool BlockTable::is_shared(std::int64_t block, const KvBlockPool& pool) const {
 std::int64_t BlockTable::pages_to_hold(std::int64_t tokens) const {
     if (tokens <= blocks_ * block_size_) return 0;
     return (blocks_for(tokens) - blocks_) * layers_;
+}
+
+std::int64_t BlockTable::least_pages_to_hold(std::int64_t tokens) const {
+    const std::int64_t blocks = blocks_for(tokens);
+    if (windowed_ == 0) return blocks * layers_;
+    return blocks * (layers_ - windowed_) +
+           window_->most_blocks(tokens, 1, block_size_) * windowed_;
 }
 
 std::int64_t BlockTable::pages_to_write(std::int64_t from, std::int64_t to,
@@ -95,7 +108,29 @@ void BlockTable::name_pages(KvBlockPool& pool) {
     named_ = true;
     pool.give_back_unnamed(page_count());
     pages_.reserve(slot(blocks_, 0));
-    for (std::int64_t page = 0; page < page_count(); ++page) pages_.push_back(pool.allocate());
+    for (std::int64_t block = 0; block < blocks_; ++block) {
+        for (std::int32_t layer = 0; layer < layers_; ++layer) {
+            pages_.push_back(is_given_back(block, layer, given_back_) ? kNoPage : pool.allocate());
+        }
+    }
+}
+
+bool BlockTable::give_back_before(std::int64_t next, KvBlockPool& pool) {
+    const std::int64_t early = base::planted(base::PlantedBug::window_given_back_early) ? 1 : 0;
+    const std::int64_t until = std::min(blocks_, needless_blocks(next) + early);
+    if (windowed_ == 0 || until <= given_back_) return false;
+    const std::int64_t from = std::exchange(given_back_, until);
+    if (!named_) {
+        pool.give_back_unnamed((until - from) * windowed_);
+        return true;
+    }
+    for (std::int64_t block = from; block < until; ++block) {
+        for (std::int32_t layer = 0; layer < layers_; ++layer) {
+            if (!is_given_back(block, layer, until)) continue;
+            pool.release(std::exchange(pages_[slot(block, layer)], kNoPage));
+        }
+    }
+    return true;
 }
 
 BlockTable BlockTable::fork(std::int64_t tokens, KvBlockPool& pool) {
@@ -103,8 +138,11 @@ BlockTable BlockTable::fork(std::int64_t tokens, KvBlockPool& pool) {
     BlockTable child = *this;
     child.blocks_ = blocks_for(tokens);
     CHECK(child.blocks_ <= blocks_);
+    child.given_back_ = std::min(given_back_, child.blocks_);
     child.pages_.resize(slot(child.blocks_, 0));
-    for (const PageId page : child.pages_) pool.acquire(page);
+    for (const PageId page : child.pages_) {
+        if (page != kNoPage) pool.acquire(page);
+    }
     may_share_ = child.may_share_ = true;
     return child;
 }
@@ -112,24 +150,35 @@ BlockTable BlockTable::fork(std::int64_t tokens, KvBlockPool& pool) {
 void BlockTable::share_block(std::span<const PageId> pages, KvBlockPool& pool) {
     CHECK(static_cast<std::int64_t>(pages.size()) == layers_);
     name_pages(pool);
-    for (const PageId page : pages) pool.acquire(page);
+    const bool given_back = std::find(pages.begin(), pages.end(), kNoPage) != pages.end();
+    CHECK(!given_back || given_back_ == blocks_);
+    if (given_back) ++given_back_;
+    for (std::size_t layer = 0; layer < pages.size(); ++layer) {
+        const bool none = is_given_back(blocks_, static_cast<std::int32_t>(layer), given_back_);
+        CHECK(none == (pages[layer] == kNoPage));
+        if (!none) pool.acquire(pages[layer]);
+    }
     pages_.insert(pages_.end(), pages.begin(), pages.end());
     ++blocks_;
 }
 
 void BlockTable::release_all(KvBlockPool& pool) {
-    if (!named_) pool.give_back_unnamed(std::exchange(blocks_, 0) * layers_);
+    if (!named_) {
+        pool.give_back_unnamed(page_count());
+        blocks_ = 0;
+    }
     for (std::int64_t layer = 0; layer < layers_; ++layer) {
         for (std::int64_t block = 0; block < blocks_; ++block) {
-            pool.release(pages_[slot(block, layer)]);
+            const PageId page = pages_[slot(block, layer)];
+            if (page != kNoPage) pool.release(page);
         }
     }
     pages_.clear();
-    blocks_ = 0;
+    blocks_ = given_back_ = 0;
 }
 
 std::int64_t BlockTable::page_count() const {
-    return blocks_ * layers_;
+    return blocks_ * layers_ - given_back_ * windowed_;
 }
 
 std::vector<PageId> BlockTable::flatten(std::int64_t tokens) const {

@@ -30,7 +30,8 @@ struct BatchChunk {
     std::vector<Token> history;      // prompt and output so far; only when sampling.needs_history()
     std::int32_t prompt_tokens = 0;  // how much of history is prompt
     // pages[(layer - layers.begin) * n_blocks + block], n_blocks = pages.size() / layers.size():
-    // the page that holds positions [block * block_size, (block + 1) * block_size) of that layer.
+    // the page that holds positions [block * block_size, (block + 1) * block_size) of that layer;
+    // kNoPage where none of the rows attends to these.
     std::vector<PageId> pages;
 };
 

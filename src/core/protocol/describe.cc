@@ -131,20 +131,23 @@ std::string line_of(const ForkSequences& message) {
 std::string line_of(const SwapSequences& message) {
     return (message.out ? "swap out" : "swap in") + keys_text(message.keys);
 }
+std::string given_back_text(std::int64_t blocks) {
+    return blocks == 0 ? "" : " (" + num(blocks) + " given back)";
+}
 std::string line_of(const ReserveKv& message) {
-    return "reserve " + num(message.blocks) + " blocks of " + range_text(message.layers) + " for " +
-           key_text(message.key);
+    return "reserve " + num(message.blocks) + given_back_text(message.given_back) + " blocks of " +
+           range_text(message.layers) + " for " + key_text(message.key);
 }
 std::string line_of(const SendKv& message) {
     return "send KV of " + key_text({message.request, message.attempt}) + " " +
            range_text(message.layers) + spans_text(message.spans) + " to w" +
            num(message.to.value) + " as ." + num(message.next_attempt) + " round " +
-           num(message.round) + (message.held ? " held" : "");
+           num(message.round) + given_back_text(message.given_back) + (message.held ? " held" : "");
 }
 std::string line_of(const KvBlocks& blocks) {
     return "KV for " + key_text(blocks.key) + " " + range_text(blocks.layers) + " round " +
            num(blocks.round) + " part " + num(blocks.part + 1) + "/" + num(blocks.parts) + ", " +
-           num(blocks.places.size()) + " blocks";
+           num(blocks.places.size()) + given_back_text(blocks.given_back) + " blocks";
 }
 
 std::string line_of(const TokensProduced& message) {

@@ -77,6 +77,9 @@ struct SequenceStart {
     // last token's, nothing is cached then, because every row is needed.
     spec::Pooling pooling = spec::Pooling::none;
     bool timed = false;  // each stage says its StageTimes when the attempt ends there
+    // Members of its group may be forked from it at earlier positions than its own, so that nothing
+    // of its KV is given back while it runs.
+    bool forks = false;
     std::int32_t cached_tokens() const { return static_cast<std::int32_t>(cached.size()); }
     bool operator==(const SequenceStart&) const = default;
 };
@@ -140,12 +143,14 @@ struct SwapSequences {
 // the tokens whose KV is waiting) take it over; FreeSequences gives it back.
 
 // To each stage of the new pipeline: take pages for the KV that will come, this many blocks of all
-// these layers. key names member 0 of the new attempt. Answered by KvReserved or KvRefused. Sent
-// again, it renews the reservation and adds what it has grown by.
+// these layers; of layers with a window (WorkerConfig::window) without the first ones, which were
+// given back before. key names member 0 of the new attempt. Answered by KvReserved or KvRefused.
+// Sent again, it renews the reservation and adds what it has grown by.
 struct ReserveKv {
     SequenceKey key;
     LayerRange layers;
     std::int64_t blocks = 0;
+    std::int64_t given_back = 0;  // of the blocks, the first
     bool operator==(const ReserveKv&) const = default;
 };
 
@@ -172,6 +177,8 @@ struct SendKv {
     LayerRange layers;
     std::vector<KvSpan> spans;
     bool held = false;  // the request waits for it, so it goes before what is only copied ahead
+    // Of layers with a window nothing is wanted of this many blocks, the member's first.
+    std::int64_t given_back = 0;
     bool operator==(const SendKv&) const = default;
 };
 
@@ -184,7 +191,9 @@ struct KvPlace {
 };
 
 // Worker to worker: a part of what SendKv asked for. The payload has a row for each block, with the
-// block's pages of all layers in order; what a page is, LayersReady::kv_format says.
+// block's pages of all layers in order; what a page is, LayersReady::kv_format says. Rows of blocks
+// that were given back have the pages of layers without a window only. Where nothing is left to
+// send, the sender says KvArrived itself.
 struct KvBlocks {
     SequenceKey key;  // member 0 of the new attempt
     std::uint32_t round = 0;
@@ -194,6 +203,9 @@ struct KvBlocks {
     std::vector<KvSpan> spans;    // of the whole round
     std::vector<KvPlace> places;  // of this part
     PayloadRef payload;           // not encoded
+    // So many blocks, the member's first, were given back in layers with a window: those that were
+    // not wanted, and those that the sender has not any more, which no later row needs.
+    std::int64_t given_back = 0;
     bool operator==(const KvBlocks&) const = default;
 };
 

@@ -22,6 +22,8 @@ using spec::Token;
 using RequestId = base::Id<struct RequestIdTag>;
 using WorkerId = base::Id<struct WorkerIdTag, std::uint32_t>;
 using PageId = std::uint32_t;
+// Stands in tables for a page that was given back, because nothing will read it again.
+constexpr PageId kNoPage = 0xffffffff;
 // A model among those that a cluster serves. Each has a coordinator of its own, whose config gives
 // it its number (CoordinatorConfig::model).
 using ModelId = base::Id<struct ModelIdTag, std::uint32_t>;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/protocol/types.h"
+#include "spec/attention_window.h"
 
 namespace helix::core {
 
@@ -34,6 +35,9 @@ struct WorkerConfig {
     Duration orphan_timeout = base::from_seconds(10);
     // When the coordinator is lost, sequences are kept this long for the next one.
     Duration coordinator_wait = {};
+    // Pages that lie before the window of every later row are given back, unless whole prompts run
+    // (prompts_first): vLLM's order is simulated with the KV memory that it was published with.
+    spec::AttentionWindow window = {};
 };
 
 }  // namespace helix::core

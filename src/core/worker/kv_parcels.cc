@@ -28,8 +28,7 @@ bool KvParcel::note_arrived(std::uint32_t round, LayerRange layers) {
     return ++found->second.arrived == found->second.parts;
 }
 
-std::optional<std::vector<PageId>> KvParcel::take_spare(std::int64_t blocks, LayerRange layers) {
-    const std::int64_t count = blocks * layers.size();
+std::optional<std::vector<PageId>> KvParcel::take_spare(std::int64_t count) {
     if (count > static_cast<std::int64_t>(spare_.size())) return std::nullopt;
     const auto first = spare_.end() - static_cast<std::ptrdiff_t>(count);
     std::vector<PageId> pages(first, spare_.end());
@@ -43,6 +42,7 @@ void KvParcel::place(std::uint32_t member, std::int32_t block, LayerRange layers
     Block& held = members_[member][block];
     held.resize(static_cast<std::size_t>(layers_.size()));
     for (std::size_t i = 0; i < pages.size(); ++i) {
+        if (pages[i] == kNoPage) continue;
         Held& one = held[slot(layers.begin) + i];
         pool.acquire(pages[i]);
         if (one.is_placed) pool.release(one.page);
@@ -83,15 +83,21 @@ void KvParcel::fill(std::uint32_t member, std::int32_t block, LayerRange layers,
 // ------------------------------------------------------------------------------------
 
 std::vector<PageId> KvParcel::pages_of(std::uint32_t member, std::int32_t tokens,
-                                       std::int32_t block_size) const {
+                                       std::int32_t block_size, const Needless& needless) const {
+    static const std::map<std::int32_t, Block> kNone;
     const auto found = members_.find(member);
-    if (found == members_.end()) return {};
+    const std::map<std::int32_t, Block>& blocks = found == members_.end() ? kNone : found->second;
     std::vector<PageId> pages;
     for (std::int32_t block = 0; block * block_size < tokens; ++block) {
-        const auto held = found->second.find(block);
-        if (held == found->second.end()) return {};
+        const auto held = blocks.find(block);
         const std::int32_t needed = std::min(block_size, tokens - block * block_size);
-        for (const Held& one : held->second) {
+        for (std::int32_t layer = 0; layer < layers_.size(); ++layer) {
+            if (needless(block, layer)) {
+                pages.push_back(kNoPage);
+                continue;
+            }
+            if (held == blocks.end()) return {};
+            const Held& one = held->second[static_cast<std::size_t>(layer)];
             if (!one.is_placed || one.tokens < needed) return {};
             pages.push_back(one.page);
         }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -37,9 +38,8 @@ class KvParcel {
     // True when that was the last part of its round and layers to arrive.
     bool note_arrived(std::uint32_t round, LayerRange layers);
 
-    // Takes spare pages for this many blocks of these layers; takes nothing and returns none when
-    // there are too few.
-    std::optional<std::vector<PageId>> take_spare(std::int64_t blocks, LayerRange layers);
+    // Takes this many spare pages; takes nothing and returns none when there are too few.
+    std::optional<std::vector<PageId>> take_spare(std::int64_t count);
     void add_spare(std::span<const PageId> pages) {
         spare_.insert(spare_.end(), pages.begin(), pages.end());
         reserved_ += static_cast<std::int64_t>(pages.size());
@@ -49,7 +49,7 @@ class KvParcel {
     // that has them, since those blocks are of the prompt.
     void begin_members(const std::vector<KvSpan>& spans, KvBlockPool& pool);
     // From now on these are the block's pages of these layers, each with one more reference. They
-    // have no content yet.
+    // have no content yet. Layers with kNoPage stay as they are.
     void place(std::uint32_t member, std::int32_t block, LayerRange layers,
                std::span<const PageId> pages, KvBlockPool& pool);
     // The pages now hold the KV of the block's first tokens. Does nothing if they are no longer the
@@ -57,10 +57,12 @@ class KvParcel {
     void fill(std::uint32_t member, std::int32_t block, LayerRange layers,
               std::span<const PageId> pages, std::int32_t tokens);
 
+    // Says whether no row will attend to a block in a layer, counted from the parcel's first.
+    using Needless = std::function<bool(std::int64_t block, std::int32_t layer)>;
     // The pages of the member's first blocks, layers of a block together, if they hold all of its
-    // first tokens; empty if not.
-    std::vector<PageId> pages_of(std::uint32_t member, std::int32_t tokens,
-                                 std::int32_t block_size) const;
+    // first tokens; empty if not. kNoPage stands for those that are needless.
+    std::vector<PageId> pages_of(std::uint32_t member, std::int32_t tokens, std::int32_t block_size,
+                                 const Needless& needless) const;
     // The member has begun, or will not, and its references go. With the first member that begins
     // the spare pages go too. True when nothing is left.
     bool drop_member(std::uint32_t member, bool begun, KvBlockPool& pool);

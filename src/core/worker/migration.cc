@@ -28,28 +28,44 @@ SequenceKey head(const SequenceKey& key) {
 
 // The KV of one block of some layers, and where it belongs.
 struct Content {
-    std::vector<PageId> pages;  // by layer
+    std::vector<PageId> pages;  // by layer; kNoPage where it was given back or is not wanted
     std::vector<KvPlace> places;
 };
 
-// Collects what SendKv asks for. A block that several members share is in it once.
-std::vector<Content> gather(const SendKv& message, const SequenceTable& sequences,
-                            std::int32_t block_size) {
+// What SendKv asks for.
+struct Gathered {
     std::vector<Content> contents;
+    std::int64_t given_back = 0;  // as KvBlocks has it
+};
+
+// Collects it. A block that several members share is in it once. A request of several sequences
+// gives nothing back, so what was given back is one sequence's.
+Gathered gather(const SendKv& message, const SequenceTable& sequences, std::int32_t block_size) {
+    Gathered all;
     std::map<std::vector<PageId>, std::size_t> known;
     for (const KvSpan& span : message.spans) {
         const Sequence& seq = *sequences.find({message.request, message.attempt, span.member});
-        const auto first = static_cast<std::size_t>(message.layers.begin - seq.layers.begin);
+        const std::int32_t first = message.layers.begin - seq.layers.begin;
+        if (seq.table.has_window())
+            all.given_back = std::max(message.given_back, seq.table.blocks_given_back());
         for (std::int32_t block = span.first_block; block * block_size < span.tokens; ++block) {
-            const auto pages = seq.table.block(block).subspan(
-                first, static_cast<std::size_t>(message.layers.size()));
-            std::vector<PageId> listed(pages.begin(), pages.end());
-            const auto [at, is_new] = known.emplace(listed, contents.size());
-            if (is_new) contents.push_back({std::move(listed), {}});
-            contents[at->second].places.push_back({span.member, block, 0});
+            const auto pages = seq.table.block(block);
+            std::vector<PageId> listed;
+            for (std::int32_t layer = first; layer < first + message.layers.size(); ++layer) {
+                const bool none = seq.table.is_given_back(block, layer, all.given_back);
+                listed.push_back(none ? kNoPage : pages[static_cast<std::size_t>(layer)]);
+            }
+            const auto [at, is_new] = known.emplace(listed, all.contents.size());
+            if (is_new) all.contents.push_back({std::move(listed), {}});
+            all.contents[at->second].places.push_back({span.member, block, 0});
         }
     }
-    return contents;
+    return all;
+}
+
+bool has_pages(const Content& content) {
+    return std::any_of(content.pages.begin(), content.pages.end(),
+                       [](PageId page) { return page != kNoPage; });
 }
 
 // Returns how many tokens of a block came with a message of these spans; 0 = the block is in none.
@@ -64,10 +80,30 @@ std::int32_t tokens_in(const std::vector<KvSpan>& spans, const KvPlace& place,
     return 0;
 }
 
-std::span<const PageId> content_pages(const std::vector<PageId>& pages, const KvPlace& place,
-                                      LayerRange layers) {
+// Says which pages the rows of a message have: [content][layer], with or without one.
+std::vector<bool> pages_in(const KvBlocks& message, const spec::AttentionWindow& window) {
+    const auto size = static_cast<std::size_t>(message.layers.size());
+    std::vector<bool> has(message.payload.rows * size, true);
+    for (const KvPlace& place : message.places) {
+        if (place.block >= message.given_back) continue;
+        for (std::size_t i = 0; i < size; ++i) {
+            const auto layer = message.layers.begin + static_cast<std::int32_t>(i);
+            has[place.content * size + i] = !window.has(layer);
+        }
+    }
+    return has;
+}
+
+// Returns what an import gives a place, by layer; kNoPage where it has nothing for it.
+std::vector<PageId> content_pages(const std::vector<PageId>& pages, const std::vector<bool>& has,
+                                  const KvPlace& place, LayerRange layers) {
     const auto size = static_cast<std::size_t>(layers.size());
-    return std::span(pages).subspan(place.content * size, size);
+    const auto begin = has.begin() + static_cast<std::ptrdiff_t>(place.content * size);
+    auto at = static_cast<std::size_t>(std::count(has.begin(), begin, true));
+    std::vector<PageId> of;
+    for (std::size_t i = 0; i < size; ++i)
+        of.push_back(begin[static_cast<std::ptrdiff_t>(i)] ? pages[at++] : kNoPage);
+    return of;
 }
 
 }  // namespace
@@ -89,6 +125,10 @@ std::string Worker::Impl::cannot_reserve(const ReserveKv& message) const {
     if (message.blocks < 1 || message.blocks > pool.total()) {
         return "no room for " + std::to_string(message.blocks) + " blocks";
     }
+    if (message.given_back < 0 || message.given_back > message.blocks) {
+        return std::to_string(message.given_back) + " of " + std::to_string(message.blocks) +
+               " blocks given back";
+    }
     return "";
 }
 
@@ -101,15 +141,17 @@ void Worker::Impl::reserve_kv(const ReserveKv& message, std::vector<WorkerAction
     drop_older_parcels(message.key);
     // Layers that an older attempt runs here need no pages: the new attempt will share those of the
     // older.
-    std::int32_t coming = 0;
+    std::int64_t coming = 0;
     for (std::int32_t layer = message.layers.begin; layer < message.layers.end; ++layer) {
         const auto group = sequences.group(message.key.request);
-        coming += std::none_of(group.begin(), group.end(), [&](const SequenceKey& key) {
+        const bool here = std::any_of(group.begin(), group.end(), [&](const SequenceKey& key) {
             return sequences.find(key)->layers.contains(layer);
         });
+        if (here) continue;
+        coming += message.blocks - (config.window.has(layer) ? message.given_back : 0);
     }
     const std::int64_t has = found == parcels.end() ? 0 : found->second.reserved_pages();
-    const std::int64_t pages = std::max<std::int64_t>(0, message.blocks * coming - has);
+    const std::int64_t pages = std::max<std::int64_t>(0, coming - has);
     if (pages > 0 && can_allocate(pages, pool.free_pages(), pool.total()) != KvRoom::ok) {
         return refuse_kv(message.key,
                          std::to_string(pages) + " KV pages to reserve, " +
@@ -181,7 +223,7 @@ void Worker::Impl::send_kv(const SendKv& message, std::vector<WorkerAction>& act
         table.note_shared();
     }
     if (message.to == self) return share_kv(message, actions);
-    export_kv(message);
+    export_kv(message, actions);
     start_exports(actions);
 }
 
@@ -194,7 +236,7 @@ void Worker::Impl::share_kv(const SendKv& message, std::vector<WorkerAction>& ac
     KvParcel& parcel = found->second;
     if (parcel.taken()) return;
     parcel.begin_members(message.spans, pool);
-    for (const Content& content : gather(message, sequences, config.block_size)) {
+    for (const Content& content : gather(message, sequences, config.block_size).contents) {
         for (const KvPlace& place : content.places) {
             const std::int32_t tokens = tokens_in(message.spans, place, config.block_size);
             parcel.place(place.member, place.block, message.layers, content.pages, pool);
@@ -205,8 +247,14 @@ void Worker::Impl::share_kv(const SendKv& message, std::vector<WorkerAction>& ac
     actions.push_back(SendToCoordinator{KvArrived{key, message.round, message.layers}});
 }
 
-void Worker::Impl::export_kv(const SendKv& message) {
-    std::vector<Content> contents = gather(message, sequences, config.block_size);
+void Worker::Impl::export_kv(const SendKv& message, std::vector<WorkerAction>& actions) {
+    auto [contents, given_back] = gather(message, sequences, config.block_size);
+    std::erase_if(contents, [](const Content& content) { return !has_pages(content); });
+    if (contents.empty()) {  // so nothing of it is missing there
+        actions.push_back(SendToCoordinator{
+            KvArrived{{message.request, message.next_attempt, 0}, message.round, message.layers}});
+        return;
+    }
     const auto each =
         static_cast<std::size_t>(std::max(1, config.transfer_pages / message.layers.size()));
     const std::size_t parts = (contents.size() + each - 1) / each;
@@ -220,6 +268,7 @@ void Worker::Impl::export_kv(const SendKv& message) {
         one.message.part = static_cast<std::uint32_t>(part);
         one.message.parts = static_cast<std::uint32_t>(parts);
         one.message.spans = message.spans;
+        one.message.given_back = given_back;
         one.held = message.held;
         const std::size_t end = std::min(contents.size(), (part + 1) * each);
         for (std::size_t i = part * each; i < end; ++i) {
@@ -229,6 +278,7 @@ void Worker::Impl::export_kv(const SendKv& message) {
             }
             ++one.message.payload.rows;
             for (const PageId page : contents[i].pages) {
+                if (page == kNoPage) continue;
                 pool.acquire(page);
                 one.pages.push_back(page);
             }
@@ -296,7 +346,7 @@ std::string Worker::Impl::import_kv(const KvBlocks& message, std::vector<WorkerA
     KvParcel& parcel = found->second;
     const std::uint32_t blocks = message.payload.rows;
     if (message.layers.empty() || !parcel.layers().contains(message.layers) || blocks == 0 ||
-        message.payload.buffer == 0 || message.part >= message.parts) {
+        message.payload.buffer == 0 || message.part >= message.parts || message.given_back < 0) {
         return "KV came that was not asked for";
     }
     for (const KvPlace& place : message.places) {
@@ -308,12 +358,13 @@ std::string Worker::Impl::import_kv(const KvBlocks& message, std::vector<WorkerA
     const KvParcel::Part part = parcel.note_part(message);
     if (part == KvParcel::Part::repeated) return "";
     if (part == KvParcel::Part::foreign) return "KV came in parts that do not belong together";
-    auto pages = parcel.take_spare(blocks, message.layers);
+    const std::vector<bool> has = pages_in(message, config.window);
+    auto pages = parcel.take_spare(std::count(has.begin(), has.end(), true));
     if (!pages) return "KV came for more blocks than are reserved";
     parcel.begin_members(message.spans, pool);
     for (const KvPlace& place : message.places) {
         parcel.place(place.member, place.block, message.layers,
-                     content_pages(*pages, place, message.layers), pool);
+                     content_pages(*pages, has, place, message.layers), pool);
     }
     parcel.last_heard = now;
     KvImport import{next_transfer++, parcel.serial, message, std::move(*pages)};
@@ -330,9 +381,10 @@ std::string Worker::Impl::import_kv(const KvBlocks& message, std::vector<WorkerA
 void Worker::Impl::note_written(KvParcel& parcel, const KvImport& import,
                                 std::vector<WorkerAction>& actions) const {
     const KvBlocks& message = import.message;
+    const std::vector<bool> has = pages_in(message, config.window);
     for (const KvPlace& place : message.places) {
         parcel.fill(place.member, place.block, message.layers,
-                    content_pages(import.pages, place, message.layers),
+                    content_pages(import.pages, has, place, message.layers),
                     tokens_in(message.spans, place, config.block_size));
     }
     parcel.last_heard = now;
@@ -366,8 +418,12 @@ void Worker::Impl::on(const KvImported& event, std::vector<WorkerAction>& action
 bool Worker::Impl::adopt(Sequence& seq) {
     const auto found = parcels.find(head(seq.key));
     if (found == parcels.end() || found->second.layers() != seq.layers) return false;
-    const std::vector<PageId> pages =
-        found->second.pages_of(seq.key.member, seq.start->cached_tokens(), config.block_size);
+    const std::int32_t cached = seq.start->cached_tokens();
+    const std::int64_t needless = seq.table.needless_blocks(cached);
+    const std::vector<PageId> pages = found->second.pages_of(
+        seq.key.member, cached, config.block_size, [&](std::int64_t block, std::int32_t layer) {
+            return seq.table.is_given_back(block, layer, needless);
+        });
     if (pages.empty()) return false;
     const auto size = static_cast<std::size_t>(seq.layers.size());
     for (std::size_t at = 0; at < pages.size(); at += size) {

@@ -162,9 +162,9 @@ Refusal Worker::Impl::admit(const StageInput& input, std::vector<WorkerAction>& 
         return failed("first rows at " + std::to_string(input.first_position) +
                       " after a prefix of " + std::to_string(cached) + " tokens");
     }
-    Sequence& sequence =
-        sequences.make(input.key, input.start, static_cast<std::size_t>(stage - pipeline.begin()),
-                       config.block_size, config.prefix_cache, config.list_pages);
+    Sequence& sequence = sequences.make(
+        input.key, input.start, static_cast<std::size_t>(stage - pipeline.begin()),
+        config.block_size, config.prefix_cache, config.list_pages, window_of(*input.start));
     sequence.began = now;
     Refusal refusal = find_pages(sequence);
     if (refusal.refused) {
@@ -178,7 +178,7 @@ Refusal Worker::Impl::admit(const StageInput& input, std::vector<WorkerAction>& 
 Refusal Worker::Impl::find_pages(Sequence& seq) {
     const std::int32_t cached = seq.start->cached_tokens();
     if (cached > 0 && adopt(seq)) return {};
-    const std::int64_t prompt = seq.table.pages_to_hold(seq.prompt_tokens);
+    const std::int64_t prompt = seq.table.least_pages_to_hold(seq.prompt_tokens);
     if (can_allocate(prompt, pool.free_pages(), pool.total()) == KvRoom::never) {
         return failed("the prompt's " + std::to_string(seq.prompt_tokens) + " tokens need " +
                       std::to_string(prompt) + " KV pages on this worker, which has " +
@@ -206,7 +206,13 @@ bool Worker::Impl::share_prefix(Sequence& seq) {
     }
     for (const std::vector<PageId>* pages : blocks) seq.table.share_block(*pages, pool);
     seq.begin_after_cached();
+    give_back_needless(seq);
     return true;
+}
+
+void Worker::Impl::give_back_needless(Sequence& seq) {
+    const bool any = seq.table.give_back_before(seq.next_row(), pool);
+    if (any && config.prefix_cache) prefixes.note_idle(pool);
 }
 
 void Worker::Impl::keep_prefix(Sequence& seq) {
@@ -221,6 +227,8 @@ void Worker::Impl::keep_prefix(Sequence& seq) {
         const auto tokens = std::span<const Token>(more.history).subspan(block * size, size);
         more.blocks_kept.push_back(block_hash(before, tokens));
         const auto depth = static_cast<std::int64_t>(block);
+        // What a migration brought may lack pages, and nobody could begin with such a block.
+        if (depth < seq.table.blocks_given_back()) continue;
         prefixes.add(more.blocks_kept.back(), depth, seq.table.block(depth), pool);
     }
 }

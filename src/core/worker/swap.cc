@@ -17,6 +17,7 @@ std::int64_t distinct_pages(const std::vector<Sequence*>& group) {
     for (const Sequence* seq : group) {
         pages.insert(pages.end(), seq->table.pages().begin(), seq->table.pages().end());
     }
+    std::erase(pages, kNoPage);
     std::sort(pages.begin(), pages.end());
     return std::unique(pages.begin(), pages.end()) - pages.begin();
 }
@@ -32,8 +33,12 @@ class GroupMove {
 
     void add(BlockTable& table) {
         std::vector<PageId> pages = table.pages();
-        for (PageId& page : pages) page = moved(page);
-        from_.release(table.pages());
+        for (PageId& page : pages) {
+            if (page == kNoPage) continue;
+            const PageId place = moved(page);
+            from_.release(page);
+            page = place;
+        }
         table.replace_pages(std::move(pages));
     }
     // Returns the pairs of (from, to), in the order in which they were met.

@@ -390,6 +390,7 @@ void Worker::Impl::finish_chunk(const RunningBatch& batch, const RunningChunk& c
     waiting_rows -= chunk.count;
     note_past_prompt(seq);
     if (config.prefix_cache) keep_prefix(seq);
+    give_back_needless(seq);
     if (seq.is_last_stage() || seq.ending) return;
 
     StageInput next;

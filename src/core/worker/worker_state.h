@@ -131,15 +131,15 @@ struct alignas(64) Sequence {
     std::unique_ptr<SequenceExtras> extras;  // null: it has none
 
     // stage is this worker's in start's pipeline; cached says that there is a prefix cache, named
-    // that somebody asks for its pages.
+    // that somebody asks for its pages. window: as BlockTable has it.
     Sequence(const SequenceKey& k, base::SharedValue<SequenceStart> s, std::size_t stage,
-             std::int32_t block_size, bool cached, bool named)
+             std::int32_t block_size, bool cached, bool named, const spec::AttentionWindow* window)
         : key(k),
           prompt_tokens(s->prompt_tokens),
           layers(s->pipeline[stage].layers),
           timed(s->timed),
           high_priority(s->high_priority),
-          table(layers, block_size, named),
+          table(layers, block_size, named, window),
           start(std::move(s)) {
         last_stage = stage + 1 == start->pipeline.size();
         if (last_stage) {
@@ -190,6 +190,8 @@ struct alignas(64) Sequence {
         static const std::vector<ProducedToken> kNone;
         return extras == nullptr ? kNone : extras->drawn;
     }
+    // Returns the first position of which rows may come from now on: a draft's may come again.
+    std::int32_t next_row() const { return std::min(computed, certain); }
     bool is_last_stage() const { return last_stage; }
     // Says whether its tokens come back to this worker as its next rows.
     bool is_only_stage() const { return is_last_stage() && layers.begin == 0; }
@@ -449,7 +451,7 @@ struct Worker::Impl {
     std::string cannot_send(const SendKv& message) const;
     std::string cannot_send(const SendKv& message, const KvSpan& span) const;
     void share_kv(const SendKv& message, std::vector<WorkerAction>& actions);
-    void export_kv(const SendKv& message);
+    void export_kv(const SendKv& message, std::vector<WorkerAction>& actions);
     void start_exports(std::vector<WorkerAction>& actions);
     std::string import_kv(const KvBlocks& message, std::vector<WorkerAction>& actions);
     void note_written(KvParcel& parcel, const KvImport& import,
@@ -500,6 +502,13 @@ struct Worker::Impl {
     bool share_prefix(Sequence& sequence);
     // Keeps the blocks that were filled.
     void keep_prefix(Sequence& sequence);
+    // Gives back what no row of the sequence will attend to.
+    void give_back_needless(Sequence& sequence);
+    // Returns the window that a sequence's table is to know; null: its pages are all kept.
+    const spec::AttentionWindow* window_of(const SequenceStart& start) const {
+        const bool kept = start.forks || config.prompts_first || !config.window.any();
+        return kept ? nullptr : &config.window;
+    }
     // Makes this many pages ready to allocate. As many must be free.
     void make_room(std::int64_t pages) { prefixes.make_room(pages, pool); }
     void on_swap(const SwapSequences& message, std::vector<WorkerAction>& actions);

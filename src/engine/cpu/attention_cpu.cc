@@ -87,7 +87,8 @@ void CpuDevice::attention(const ops::Attention& op) {
     const auto& kv = static_cast<const KvMemory&>(op.kv);
     pages_.clear();
     for (const ops::SequenceRows& s : op.sequences) {
-        for (const core::PageId page : s.pages) pages_.push_back(kv.page(page));
+        for (const core::PageId page : s.pages)
+            pages_.push_back(page == core::kNoPage ? nullptr : kv.page(page));
     }
     sequences_.clear();
     const std::byte* const* pages = pages_.data();

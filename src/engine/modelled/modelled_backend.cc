@@ -323,8 +323,10 @@ Result<std::uint64_t> ModelledBackend::run_row(const core::BatchChunk& chunk, st
                            static_cast<std::size_t>(at) % block_size];
         };
         std::uint32_t* here = slot(position);
-        const std::uint32_t* before = position > 0 ? slot(position - 1) : nullptr;
-        if (here == nullptr || (position > 0 && (before == nullptr || *before == 0))) {
+        const spec::AttentionWindow& window = options_.model.window;
+        const std::int64_t first = window.has(layer) ? window.first_position(position) : 0;
+        const std::uint32_t* before = position > first ? slot(position - 1) : nullptr;
+        if (here == nullptr || (position > first && (before == nullptr || *before == 0))) {
             return base::invalid(fmt::format("request {}: no KV page for position {} of layer {}",
                                              chunk.key.request.value, position, layer));
         }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -8,19 +7,16 @@
 #include "engine/ops/kv_layout.h"
 #include "engine/ops/memory.h"
 #include "engine/ops/sequence_rows.h"
+#include "spec/attention_window.h"
 
 namespace helix::engine::ops {
 
-// The first position that a row attends to. window: positions of which its own is the last, or that
-// a chunk has, of whose it attends to its own; 0: all before it.
-inline std::int32_t first_attended(std::int32_t position, std::int32_t window, bool chunked) {
-    if (window <= 0) return 0;
-    return chunked ? position / window * window : std::max(0, position - window + 1);
-}
+using spec::first_attended;
 
 // Causal attention: out = softmax(scale * q K^T) V for each row over the positions up to its own
-// that are within the window, whose keys and values are in its sequence's pages. Query head h
-// attends to KV head h / (n_heads / n_kv_heads). In chunks of kChunkPositions (sums.h), see
+// that are within the window, whose keys and values are in its sequence's pages; pages before
+// that of the first such position may be core::kNoPage and are not read. Query head h attends to KV
+// head h / (n_heads / n_kv_heads). In chunks of kChunkPositions (sums.h), see
 // docs/numerics.md.
 struct Attention {
     const KvArena& kv;

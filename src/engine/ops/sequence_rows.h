@@ -13,7 +13,8 @@ struct SequenceRows {
     std::int64_t rows = 0;
     std::int32_t first_position = 0;
     // Of the layer that runs: pages[b] holds positions [b * block_size, (b + 1) * block_size). At
-    // least as many as the rows' positions and those before them need.
+    // least as many as the rows' positions and those before them need; core::kNoPage where a window
+    // of the layer has passed by.
     std::span<const core::PageId> pages;
 };
 

@@ -126,7 +126,8 @@ AttentionRows rows_of(VulkanCommands::Operator& record, const ops::Attention& op
     AttentionRows of;
     std::vector<VkDeviceAddress> pages;
     for (const ops::SequenceRows& s : op.sequences) {
-        for (const core::PageId page : s.pages) pages.push_back(kv.address(page));
+        for (const core::PageId page : s.pages)
+            pages.push_back(page == core::kNoPage ? 0 : kv.address(page));
     }
     VkDeviceAddress table = record.put(std::span<const VkDeviceAddress>(pages));
     for (const ops::SequenceRows& s : op.sequences) {

@@ -95,8 +95,10 @@ Room kv_room(const PerformanceModel::Impl& model, std::span<const spec::LayerRan
              PerformanceScratch& scratch) {
     const PerformanceOptions& options = model.options;
     const bool reference = options.batching == Batching::reference;
-    const double context = (options.lengths.prompt_while_decoding() + options.expected_output) *
-                           (reference ? kMeanContext : 1.0);
+    const double all = options.lengths.prompt_while_decoding() + options.expected_output;
+    // The published order of work keeps the KV before windows.
+    const double context =
+        reference ? all * kMeanContext : spec::kept_tokens(model.problem.model, all);
     // Tokens of context that the holders of a layer have room for, and how much of it a token of
     // one request takes: less than 1 where its stages run only a part of what they hold.
     scratch.layer_kv.assign(at(model.problem.model.n_layers), 0.0);

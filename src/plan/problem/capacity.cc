@@ -25,7 +25,7 @@ double kv_bytes_left(const NodeSpec& node, const ModelSpec& model, std::int32_t 
     if (rule.half_of_memory) return 2 * weights <= memory ? left : -1;
     double reserve = rule.kv_reserve * memory;
     const double one_sequence = static_cast<double>(model.kv_bytes_per_token_layer) *
-                                static_cast<double>(model.context_length) *
+                                spec::kept_tokens(model, model.context_length) *
                                 static_cast<double>(layers);
     if (one_sequence > 0) reserve = std::min(reserve, one_sequence);
     return left >= reserve ? left : -1;
@@ -41,11 +41,12 @@ std::int32_t most_layers(const NodeSpec& node, const ModelSpec& model, bool firs
     return layers;
 }
 
-double seconds_per_token_layer(const NodeSpec& node, const spec::CostModel& costs,
-                               const Workload& workload, double kv_tokens) {
+double seconds_per_token_layer(const NodeSpec& node, const ModelSpec& model,
+                               const spec::CostModel& costs, const Workload& workload,
+                               double kv_tokens) {
     const double sequence = workload.prompt_tokens + workload.output_tokens;
-    const double room =
-        std::clamp(kv_tokens / sequence, 1.0, static_cast<double>(workload.decode_batch));
+    const double room = std::clamp(kv_tokens / spec::kept_tokens(model, sequence), 1.0,
+                                   static_cast<double>(workload.decode_batch));
     const auto batch = static_cast<std::int32_t>(std::floor(room));
     const double decode = costs.layer_s(node, batch, 0) / static_cast<double>(batch);
     const double prefill = costs.layer_s(node, 0, workload.prefill_chunk) /
@@ -78,7 +79,7 @@ CapacityTable capacity_from_costs(const spec::ClusterSpec& cluster, const ModelS
             const double kv_per_token =
                 static_cast<double>(model.kv_bytes_per_token_layer) * static_cast<double>(j);
             const double kv_tokens = kv_per_token > 0 ? left / kv_per_token : 1e18;
-            const double seconds = seconds_per_token_layer(node, costs, workload, kv_tokens);
+            const double seconds = seconds_per_token_layer(node, model, costs, workload, kv_tokens);
             CHECK(seconds > 0);
             capacity.tokens_per_s.push_back(1.0 / (static_cast<double>(j) * seconds));
             capacity.kv_tokens.push_back(kv_tokens);

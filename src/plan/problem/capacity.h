@@ -20,7 +20,7 @@ struct NodeCapacity {
     // [0][0] is the most of the four.
     std::array<std::array<std::int32_t, 2>, 2> max_layers{};
     std::vector<double> tokens_per_s;  // [j], 0 <= j <= max_layers[0][0]; [0] = 0
-    std::vector<double> kv_tokens;     // [j]: tokens of context whose KV fits beside j layers
+    std::vector<double> kv_tokens;     // [j]: tokens whose KV in all j layers fits beside them
 
     std::int32_t most() const { return max_layers[0][0]; }
     bool fits(spec::LayerRange range, std::int32_t n_layers) const {
@@ -55,7 +55,8 @@ struct MemoryRule {
 
 // The capacities by a cost model. A node with j layers is busy j * s seconds for each token, s =
 // the mean of prefill and decode seconds per token and layer weighted by the workload, so T(j) = 1
-// / (j s). The decode batch is what the KV memory holds, at least 1, at most workload.decode_batch.
+// / (j s). The decode batch is what the KV memory holds, at least 1, at most workload.decode_batch;
+// of a sequence layers with a window hold no more than the window (spec::kept_tokens).
 // Nodes that share a host were each measured alone; their table does not know of each other.
 CapacityTable capacity_from_costs(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                                   const spec::CostModel& costs, const Workload& workload,

@@ -14,7 +14,8 @@ constexpr double kImportSeconds = 0.0005;
 }  // namespace
 
 void ToyCompute::start(const SimMachine& machine) {
-    states_.insert_or_assign(machine.id, State{ToyEngine(config_.block_size, config_.vocab)});
+    states_.insert_or_assign(machine.id,
+                             State{ToyEngine(config_.block_size, config_.vocab, config_.window)});
 }
 
 void ToyCompute::stop(const SimMachine& machine) {

@@ -21,9 +21,10 @@ class ToyCompute final : public Compute {
         std::int64_t swap_pages = 0;
         std::int32_t kv_formats = 1;  // worker i writes its pages in format i % kv_formats
         double kv_page_bytes = 0;
-        double load_s = 0;                 // until assigned layers are in place
-        double migration_bytes_per_s = 0;  // for KV that moves between workers,
-        double link_bytes_per_s = 0;       // and for what a request waits for
+        double load_s = 0;                  // until assigned layers are in place
+        double migration_bytes_per_s = 0;   // for KV that moves between workers,
+        double link_bytes_per_s = 0;        // and for what a request waits for
+        spec::AttentionWindow window = {};  // of the toy model
     };
     // cost must outlive it.
     ToyCompute(const Config& config, const spec::CostModel& cost) : config_(config), cost_(cost) {}

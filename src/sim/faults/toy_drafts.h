@@ -14,7 +14,8 @@ namespace helix::sim {
 class ToyDrafts {
   public:
     // right: how likely each drafted token is right when those before it were.
-    ToyDrafts(std::int32_t n_layers, std::int32_t vocab, double right);
+    ToyDrafts(std::int32_t n_layers, std::int32_t vocab, double right,
+              const spec::AttentionWindow& window = {});
 
     void begin(const core::Request& request);
     // Nothing where none is wanted.
@@ -29,6 +30,7 @@ class ToyDrafts {
     std::int32_t n_layers_;
     std::int32_t vocab_;
     double right_;
+    spec::AttentionWindow window_;
     std::map<core::RequestId, Text> texts_;
 };
 

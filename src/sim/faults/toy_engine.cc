@@ -85,11 +85,15 @@ std::uint64_t ToyEngine::run_row(const core::BatchChunk& chunk, std::size_t inde
     for (std::int32_t layer = chunk.layers.begin; layer < chunk.layers.end; ++layer) {
         const std::size_t base = static_cast<std::size_t>(layer - chunk.layers.begin) * n_blocks;
         const auto slot = [&](std::size_t p) -> std::uint64_t& {
-            return keys_.at(chunk.pages[base + p / block_size] * block_size + p % block_size);
+            const core::PageId page = chunk.pages[base + p / block_size];
+            CHECK(page != core::kNoPage);
+            return keys_.at(page * block_size + p % block_size);
         };
         slot(position) = toy_key(row, layer);
         std::uint64_t digest = 0;
-        for (std::size_t p = 0; p <= position; ++p) digest += slot(p);
+        const auto at = static_cast<std::int64_t>(position);
+        const std::int64_t begin = window_.has(layer) ? window_.first_position(at) : 0;
+        for (auto p = static_cast<std::size_t>(begin); p <= position; ++p) digest += slot(p);
         row = toy_layer(row, layer, digest);
     }
     return row;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/protocol/batch_plan.h"
@@ -15,8 +16,9 @@ namespace helix::sim {
 // machine with that cost model would have taken.
 class ToyEngine {
   public:
-    ToyEngine(std::int32_t block_size, std::int32_t vocab)
-        : block_size_(block_size), vocab_(vocab) {}
+    explicit ToyEngine(std::int32_t block_size, std::int32_t vocab,
+                       spec::AttentionWindow window = {})
+        : block_size_(block_size), vocab_(vocab), window_(std::move(window)) {}
 
     void load(spec::LayerRange layers, std::int64_t total_pages, std::int64_t swap_pages = 0);
     // tokens: as core::BatchFinished wants them. output: plan.output_rows rows.
@@ -43,6 +45,7 @@ class ToyEngine {
 
     std::int32_t block_size_;
     std::int32_t vocab_;
+    spec::AttentionWindow window_;
     spec::LayerRange layers_;
     // What a position left in a page, which says its token and all that came before it: a page that
     // was copied, shared, swapped or kept wrongly gives other tokens.

@@ -59,37 +59,60 @@ std::vector<float> toy_embedding(std::uint64_t pooled, spec::Pooling pooling) {
     return values;
 }
 
-std::vector<std::uint64_t> toy_rows(const std::vector<core::Token>& tokens, std::int32_t n_layers) {
-    std::vector<std::uint64_t> digests(static_cast<std::size_t>(n_layers), 0);
-    std::vector<std::uint64_t> rows;
-    for (std::size_t p = 0; p < tokens.size(); ++p) {
-        std::uint64_t row = toy_embed(tokens[p], static_cast<std::int32_t>(p));
-        for (std::int32_t layer = 0; layer < n_layers; ++layer) {
-            std::uint64_t& digest = digests[static_cast<std::size_t>(layer)];
-            digest += toy_key(row, layer);
-            row = toy_layer(row, layer, digest);
+namespace {
+
+// What the layers keep of the rows of one sequence.
+class ToyKeys {
+  public:
+    ToyKeys(std::int32_t n_layers, const spec::AttentionWindow& window)
+        : window_(window),
+          keys_(static_cast<std::size_t>(n_layers)),
+          digests_(static_cast<std::size_t>(n_layers), 0),
+          begins_(static_cast<std::size_t>(n_layers), 0) {}
+
+    // The next row, past all layers.
+    std::uint64_t next(core::Token token) {
+        const auto position = static_cast<std::int32_t>(keys_.front().size());
+        std::uint64_t row = toy_embed(token, position);
+        for (std::size_t l = 0; l < keys_.size(); ++l) {
+            const auto layer = static_cast<std::int32_t>(l);
+            keys_[l].push_back(toy_key(row, layer));
+            digests_[l] += keys_[l].back();
+            const std::int64_t begin = window_.has(layer) ? window_.first_position(position) : 0;
+            for (; begins_[l] < begin; ++begins_[l])
+                digests_[l] -= keys_[l][static_cast<std::size_t>(begins_[l])];
+            row = toy_layer(row, layer, digests_[l]);
         }
-        rows.push_back(row);
+        return row;
     }
+
+  private:
+    const spec::AttentionWindow& window_;
+    std::vector<std::vector<std::uint64_t>> keys_;  // [layer][position]
+    std::vector<std::uint64_t> digests_;            // of the positions from begins_ on
+    std::vector<std::int64_t> begins_;
+};
+
+}  // namespace
+
+std::vector<std::uint64_t> toy_rows(const std::vector<core::Token>& tokens, std::int32_t n_layers,
+                                    const spec::AttentionWindow& window) {
+    ToyKeys keys(n_layers, window);
+    std::vector<std::uint64_t> rows;
+    for (const core::Token token : tokens) rows.push_back(keys.next(token));
     return rows;
 }
 
 std::vector<core::Token> toy_generate(const std::vector<core::Token>& prompt, std::int32_t n_output,
-                                      std::int32_t n_layers, std::uint64_t seed,
-                                      std::int32_t vocab) {
+                                      std::int32_t n_layers, std::uint64_t seed, std::int32_t vocab,
+                                      const spec::AttentionWindow& window) {
+    ToyKeys keys(n_layers, window);
     std::vector<core::Token> tokens = prompt;
-    std::vector<std::uint64_t> digests(static_cast<std::size_t>(n_layers), 0);
     std::vector<core::Token> output;
     for (std::size_t p = 0; output.size() < static_cast<std::size_t>(n_output); ++p) {
-        const auto position = static_cast<std::int32_t>(p);
-        std::uint64_t row = toy_embed(tokens[p], position);
-        for (std::int32_t layer = 0; layer < n_layers; ++layer) {
-            std::uint64_t& digest = digests[static_cast<std::size_t>(layer)];
-            digest += toy_key(row, layer);
-            row = toy_layer(row, layer, digest);
-        }
+        const std::uint64_t row = keys.next(tokens[p]);
         if (p + 1 < prompt.size()) continue;
-        output.push_back(toy_sample(row, seed, position + 1, vocab));
+        output.push_back(toy_sample(row, seed, static_cast<std::int32_t>(p) + 1, vocab));
         tokens.push_back(output.back());
     }
     return output;

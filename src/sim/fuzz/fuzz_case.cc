@@ -379,6 +379,19 @@ void draw_roles(Random& random, FuzzCase& c) {
     c.workers.back().first.role = spec::NodeRole::decode;
 }
 
+// In a quarter some layers have a window.
+void draw_window(Random& random, FuzzCase& c) {
+    if (!random.chance(0.25)) return;
+    core::CoordinatorConfig& config = c.cluster.coordinator;
+    spec::AttentionWindow& window = config.window;
+    window.positions = one_of(random, {1, 2, 5, 8, 16, 40});
+    window.chunked = random.chance(0.3);
+    const double share = one_of(random, {0.3, 0.5, 0.8, 1.0});
+    for (std::int32_t layer = 0; layer < config.n_layers; ++layer)
+        window.layers.push_back(random.chance(share));
+    c.cluster.worker.window = window;
+}
+
 double slowest_layer_s(const FuzzCase& c) {
     double slowest = 0;
     for (const auto& [node, pages] : c.workers) {
@@ -495,6 +508,8 @@ FuzzCase draw_case(std::uint64_t seed) {
     draw_replacements(replacements, c);
     Random fleets(base::hash_pair(seed, 0x6a7e5U));
     draw_gateway_faults(fleets, c);
+    Random window(seed ^ 0x817d08U);
+    draw_window(window, c);
     c.calm_s = calm_bound(c);
     return c;
 }

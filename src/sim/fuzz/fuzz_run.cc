@@ -60,7 +60,8 @@ JudgeConfig judge_config(const FuzzCase& c) {
             faults,
             deaths,
             silence,
-            c.cluster.gateways > 0};
+            c.cluster.gateways > 0,
+            config.window};
 }
 
 // One run: the cluster, its judge, and what is submitted when.

@@ -83,7 +83,8 @@ void Judge::scored(core::TimePoint, const core::ScoreTokens& scored) {
     if (view.state != State::accepted || !view.request.score_prompt)
         return broken(scored.id, "P2: log-probabilities of a prompt that asked for none");
     if (scored.tokens.empty()) return broken(scored.id, "P2: log-probabilities of nothing");
-    if (view.rows.empty()) view.rows = toy_rows(view.request.prompt, config_.n_layers);
+    if (view.rows.empty())
+        view.rows = toy_rows(view.request.prompt, config_.n_layers, config_.window);
     for (const core::ProducedToken& token : scored.tokens) judge_score(view, token);
 }
 
@@ -148,7 +149,8 @@ void Judge::expect(View& view) const {
         const std::uint64_t seed =
             spec::member_seed(view.request.sampling.seed, static_cast<std::uint32_t>(i));
         view.choices[i].expected =
-            toy_generate(view.request.prompt, longest(view), config_.n_layers, seed, config_.vocab);
+            toy_generate(view.request.prompt, longest(view), config_.n_layers, seed, config_.vocab,
+                         config_.window);
     }
 }
 
@@ -167,7 +169,7 @@ void Judge::expect_beams(View& view) const {
             std::vector<core::Token> tokens = request.prompt;
             const std::vector<core::Token> output = beams.tokens(i);
             tokens.insert(tokens.end(), output.begin(), output.end());
-            likely.push_back(toy_top(toy_rows(tokens, config_.n_layers).back(),
+            likely.push_back(toy_top(toy_rows(tokens, config_.n_layers, config_.window).back(),
                                      2 * request.beam->width, config_.vocab));
         }
         beams.advance(likely);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/faults/client_watch.h"
+#include "spec/attention_window.h"
 
 namespace helix::sim {
 
@@ -21,6 +22,7 @@ struct JudgeConfig {
     bool silence = false;  // can messages or machines fall silent, so that requests may stall?
     // Clients are at gateways: the coordinator may have requests yet of which they hear no more.
     bool gateways = false;
+    spec::AttentionWindow window = {};  // of the toy model
 };
 
 // Decides from outside what a cluster did right and wrong: it sees what clients see, knows from the

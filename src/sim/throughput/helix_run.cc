@@ -22,6 +22,16 @@ bool holds_layers(const HelixSetup& setup, std::int32_t node) {
            !setup.placement.layers[slot].empty();
 }
 
+// Returns the most pages that a request of so many tokens may need of these layers at once.
+std::int64_t pages_wanted(const HelixSetup& setup, spec::LayerRange layers, std::int64_t tokens) {
+    const std::int32_t size = setup.worker.block_size;
+    const std::int64_t blocks = (tokens + size - 1) / size;
+    if (setup.worker.prompts_first || !setup.model.window.any()) return blocks * layers.size();
+    const std::int64_t rows = 1 + setup.coordinator.speculation.draft_rows;
+    const std::int64_t least = setup.model.window.most_blocks(tokens, rows, size);
+    return blocks * layers.size() - (blocks - least) * setup.model.window.count(layers);
+}
+
 // Every request fits every node, and some way leads through all layers.
 base::Status check_room(const HelixSetup& setup) {
     std::vector<core::PipelineNode> nodes;
@@ -29,12 +39,13 @@ base::Status check_room(const HelixSetup& setup) {
     for (std::size_t n = 0; n < setup.placement.layers.size(); ++n) {
         nodes.push_back({WorkerId{static_cast<std::uint32_t>(n)}, setup.placement.layers[n]});
         if (setup.placement.layers[n].empty()) continue;
-        const std::int64_t pages =
+        const spec::LayerRange layers = setup.placement.layers[n];
+        const std::int64_t blocks =
             static_cast<std::int64_t>(setup.kv_tokens[n]) / setup.worker.block_size;
-        if (pages * setup.worker.block_size >= wanted) continue;
+        if (blocks * layers.size() >= pages_wanted(setup, layers, wanted)) continue;
         return base::invalid(
             fmt::format("node {} holds {} tokens of context; a request may need {}",
-                        setup.cluster->nodes[n].name, pages * setup.worker.block_size, wanted));
+                        setup.cluster->nodes[n].name, blocks * setup.worker.block_size, wanted));
     }
     std::vector<core::PipelineEdge> edges;
     for (const spec::LinkFlow& flow : setup.flows) {

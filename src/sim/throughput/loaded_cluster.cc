@@ -15,6 +15,8 @@ constexpr double kTickS = 0.1;
 core::CoordinatorConfig coordinator_config(const HelixSetup& setup) {
     core::CoordinatorConfig config = setup.coordinator;
     config.n_layers = setup.model.n_layers;
+    // vLLM's order of work keeps all pages (WorkerConfig::window).
+    if (!setup.worker.prompts_first) config.window = setup.model.window;
     config.block_size = setup.worker.block_size;
     config.router_seed = setup.seed;
     config.context_length = std::max<std::int32_t>(
@@ -31,6 +33,7 @@ SimClusterConfig cluster_config(const HelixSetup& setup) {
     config.coordinator = coordinator_config(setup);
     config.worker = setup.worker;
     config.worker.n_layers = setup.model.n_layers;
+    config.worker.window = config.coordinator.window;
     config.worker.list_pages = false;
     config.check_invariants = setup.check_invariants;
     return config;
