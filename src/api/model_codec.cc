@@ -4,6 +4,7 @@
 #include <ctime>
 #include <utility>
 
+#include "model/arch/decoder.h"
 #include "text/detokenizer.h"
 #include "text/tool_calls/drawn_calls.h"
 #include "text/vocabulary.h"
@@ -49,6 +50,9 @@ base::Result<std::unique_ptr<const TextCodec>> ModelCodec::create(const model::G
     }
     codec->infill_tokens_ = text::find_infill_tokens(codec->tokenizer_->vocabulary());
     TRY_VOID(codec->choose_answer_format(source, tool_parser));
+    const auto architecture = file.get_string("general.architecture");
+    const auto* traits = architecture.ok() ? model::find_traits(*architecture) : nullptr;
+    codec->keeps_ends_ = traits != nullptr && traits->encoder;
     return std::unique_ptr<const TextCodec>(std::move(codec));
 }
 
@@ -194,7 +198,7 @@ std::optional<std::vector<Token>> ModelCodec::encode_infill(std::string_view bef
 std::vector<Token> ModelCodec::encode(std::string_view text, bool add_special) const {
     std::vector<Token> tokens =
         tokenizer_->encode(text, {.add_special = add_special, .parse_special = true});
-    if (add_special && tokenizer_->adds_eos() && tokens.size() > 1 &&
+    if (add_special && !keeps_ends_ && tokenizer_->adds_eos() && tokens.size() > 1 &&
         tokenizer_->eos() == tokens.back()) {
         tokens.pop_back();  // a prompt is to be continued
     }

@@ -80,6 +80,7 @@ class ModelCodec final : public TextCodec {
     std::optional<text::DrawnForm> drawn_form_;  // of calls under a grammar; nothing: none are read
     text::CallStyle call_style_;  // in which the template takes calls of earlier turns
     std::vector<Token> end_tokens_;
+    bool keeps_ends_ = false;  // an encoder's: texts are whole, and nothing continues them
     std::optional<text::InfillTokens> infill_tokens_;
     mutable std::mutex mutex_;
     mutable std::unique_ptr<text::grammar::GrammarMasks> masks_;  // set once, under mutex_

@@ -95,7 +95,10 @@ class Preparation {
             return error;
         }
         if (out_.model == nullptr) return model_not_found(out_.request.model);
-        return {};
+        if (!out_.model->info.encoder || out_.request.nothing_asked) return {};
+        return bad_field("model", fmt::format("The model '{}' is an encoder: it makes embeddings "
+                                              "(/v1/embeddings) and writes no text.",
+                                              out_.model->info.name));
     }
 
     void limit_to(const ModelEntry& model) {

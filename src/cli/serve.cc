@@ -170,6 +170,9 @@ base::Status fill_speculation(const ServeArguments& a, const Served& served,
         TRY(config.ngram_tokens, parse_speculate(a.speculate));
     }
     if (a.draft_model.empty()) return base::Ok{};
+    if (served.model.spec.encoder) {
+        return base::invalid("--draft-model: the model is an encoder, and draws no tokens");
+    }
     if (a.draft_tokens < 1 || a.draft_tokens > kMaxDraftTokens) {
         return base::invalid(fmt::format("--draft-tokens: expected 1 to {}, got {}",
                                          kMaxDraftTokens, a.draft_tokens));
@@ -311,9 +314,10 @@ std::string tool_parser_names() {
 }
 
 // The caller's own chat template, "" without one.
-base::Result<std::string> read_template(const ServeArguments& a, const model::GgufFile& file) {
+base::Result<std::string> read_template(const ServeArguments& a, const model::GgufFile& file,
+                                        bool served_encoder) {
     if (a.chat_template.empty()) {
-        if (file.find("tokenizer.chat_template") == nullptr) {
+        if (file.find("tokenizer.chat_template") == nullptr && !served_encoder) {
             LOG_WARN(
                 "the model's file has no chat template: chat messages are given to it as plain "
                 "text, one a line (--chat-template FILE sets one)");
@@ -445,7 +449,8 @@ base::Status serve(const ServeArguments& a) {
     TRY(api::ApiOptions with_pages, options_and_port(a, http));
     TRY(std::vector<node::WorkerOptions> workers, local_workers(a));
     TRY(const Served served, open_model(a));
-    TRY(const std::string chat_template, read_template(a, served.weights->file()));
+    TRY(const std::string chat_template,
+        read_template(a, served.weights->file(), served.model.spec.encoder));
     TRY(auto codec, api::ModelCodec::create(served.weights->file(), chat_template, a.tool_parser));
     TRY(auto options, coordinator_options(a, http, served, std::move(workers)));
     // It has the model by now, so that it can take over at once; nobody hears of it before.

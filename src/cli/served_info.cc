@@ -17,6 +17,7 @@ api::ModelInfo info_of(const model::ModelInfo& file, const spec::ModelSpec& mode
     info.architecture = file.architecture;
     info.pooling = traits.pooling;
     info.ranks = traits.ranks;
+    info.encoder = model.encoder;
     info.content_hash = base::to_hex(traits.content);
     info.kv_type = traits.kv_type;
     if (!file.types.empty()) info.quantization = file.types.front().type;
@@ -31,6 +32,7 @@ void tell_pooling(const api::ModelInfo& model) {
         LOG_INFO("embeddings have {} values, by pooling \"{}\"", model.hidden,
                  spec::to_string(model.pooling));
     }
+    if (model.encoder) LOG_INFO("it is an encoder: it answers /v1/embeddings and writes no text");
     if (model.ranks) LOG_INFO("documents can be ranked (/v1/rerank)");
 }
 

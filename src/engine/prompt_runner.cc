@@ -23,6 +23,10 @@ base::Result<std::unique_ptr<PromptRunner>> PromptRunner::open(
     const CpuDeviceOptions& options) {
     CHECK(max_tokens > 0);
     TRY(auto config, model::read_model_config(*weights));
+    if (config.encoder) {
+        return base::invalid(fmt::format("{}: an encoder ({}), which predicts no tokens of texts",
+                                         weights->file().label(), config.architecture));
+    }
     if (max_tokens > config.context_length) {
         return base::invalid(fmt::format("{}: texts of {} tokens, the model was trained with {}",
                                          weights->file().label(), max_tokens,

@@ -14,13 +14,10 @@ namespace {
 constexpr std::string_view kGguf = ".gguf";
 constexpr int kMostParts = 99'999;
 // Files of a published folder that are read when it is opened as a model.
-constexpr std::string_view kFolderFiles[] = {"config.json",
-                                             "tokenizer.json",
-                                             "tokenizer_config.json",
-                                             "chat_template.jinja",
-                                             "generation_config.json",
-                                             "special_tokens_map.json",
-                                             "model.safetensors.index.json"};
+constexpr std::string_view kFolderFiles[] = {
+    "config.json",         "tokenizer.json",         "tokenizer_config.json",
+    "chat_template.jinja", "generation_config.json", "special_tokens_map.json",
+    "modules.json",        "1_Pooling/config.json",  "model.safetensors.index.json"};
 
 std::string lowered(std::string_view text) {
     std::string out(text);
@@ -89,9 +86,9 @@ std::vector<std::string> folder_files(std::span<const std::string> paths) {
         named_model |= path.starts_with("model") && path.ends_with(".safetensors");
     }
     for (const std::string& path : paths) {
-        if (path.find('/') != std::string::npos) continue;
-        const bool weights =
-            path.ends_with(".safetensors") && (!named_model || path.starts_with("model"));
+        const bool weights = path.find('/') == std::string::npos &&
+                             path.ends_with(".safetensors") &&
+                             (!named_model || path.starts_with("model"));
         if (weights || std::find(std::begin(kFolderFiles), std::end(kFolderFiles), path) !=
                            std::end(kFolderFiles)) {
             chosen.push_back(path);

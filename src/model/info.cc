@@ -201,13 +201,30 @@ std::string layer_sizes_text(const spec::ModelSpec& spec) {
     return human_bytes(smallest_layer_bytes(spec)) + " to " + largest;
 }
 
+std::string rope_text(const ModelConfig& config) {
+    std::string rope = fmt::format("{} of {} dimensions, base {}", config.rope_dim, config.head_dim,
+                                   config.rope_base);
+    if (config.rope_scale != 1.0F) rope += fmt::format(", scaled by {}", config.rope_scale);
+    if (!config.rope_factors.empty()) rope += ", a factor per frequency";
+    if (config.rope_magnitude != 1.0F)
+        rope += fmt::format(", stretched by {}", config.rope_magnitude);
+    const auto unturned = std::count(config.rope_layers.begin(), config.rope_layers.end(), false);
+    if (unturned > 0) rope += ", none in " + layers_text(unturned);
+    return rope;
+}
+
 void add_config_lines(TextLines& out, const ModelInfo& info) {
     const ModelConfig& config = *info.config;
     const spec::ModelSpec& spec = info.spec;
     out.line("layers", fmt::format("{} of {}", config.n_layers, layer_sizes_text(spec)));
     out.line("embedding", human_bytes(spec.embedding_bytes));
-    out.line("output head", fmt::format("{}{}", human_bytes(spec.head_bytes),
-                                        config.tied_embeddings ? " (the embedding's)" : ""));
+    if (config.encoder) {
+        out.line("encoder", fmt::format("makes embeddings, by pooling \"{}\", and writes no text",
+                                        spec::to_string(config.pooling)));
+    } else {
+        out.line("output head", fmt::format("{}{}", human_bytes(spec.head_bytes),
+                                            config.tied_embeddings ? " (the embedding's)" : ""));
+    }
     out.line("hidden size", fmt::format("{}, feed-forward {}", config.hidden, config.ffn));
     if (config.n_experts > 0) {
         out.line("experts", fmt::format("{} of {} used by a token; {} of a layer's {}{}",
@@ -219,16 +236,13 @@ void add_config_lines(TextLines& out, const ModelInfo& info) {
                                       config.head_dim, config.n_kv_heads) +
                               windowed_heads_text(config) + window_text(config) +
                               whole_attention_text(config) +
-                              (config.attention_sinks ? ", with sinks" : ""));
-    std::string rope = fmt::format("{} of {} dimensions, base {}", config.rope_dim, config.head_dim,
-                                   config.rope_base);
-    if (config.rope_scale != 1.0F) rope += fmt::format(", scaled by {}", config.rope_scale);
-    if (!config.rope_factors.empty()) rope += ", a factor per frequency";
-    if (config.rope_magnitude != 1.0F)
-        rope += fmt::format(", stretched by {}", config.rope_magnitude);
-    const auto unturned = std::count(config.rope_layers.begin(), config.rope_layers.end(), false);
-    if (unturned > 0) rope += ", none in " + layers_text(unturned);
-    out.line("rope", rope);
+                              (config.attention_sinks ? ", with sinks" : "") +
+                              (config.encoder ? ", in both directions" : ""));
+    if (config.n_positions > 0) {
+        out.line("positions", fmt::format("a table of {}", config.n_positions));
+    } else {
+        out.line("rope", rope_text(config));
+    }
     if (const std::string scales = scales_text(config); !scales.empty())
         out.line("factors", scales);
     out.line("context", fmt::format("{} tokens", config.context_length));
@@ -285,7 +299,10 @@ nlohmann::json config_json(const ModelConfig& config) {
             {"shared_feed_forward", config.shared_ffn},
             {"layers_without_experts", layers_without_experts(config)},
             {"layers_left_out", config.n_skipped_layers},
-            {"tied_embeddings", config.tied_embeddings}};
+            {"tied_embeddings", config.tied_embeddings},
+            {"encoder", config.encoder},
+            {"pooling", spec::to_string(config.pooling)},
+            {"positions", config.n_positions}};
 }
 
 nlohmann::json spec_json(const ModelConfig& config, const spec::ModelSpec& spec) {

@@ -20,9 +20,9 @@ namespace helix::model {
 namespace {
 
 constexpr const DecoderTraits* kArchitectures[] = {
-    &kLlama,  &kQwen2,   &kQwen3,      &kQwen3Moe, &kSmolLm3, &kOlmo2,   &kGlm4,
-    &kPhi3,   &kGranite, &kGraniteMoe, &kCommandR, &kCohere2, &kGemma2,  &kGemma3,
-    &kGemma4, &kGlm4Moe, &kMiniMaxM2,  &kGptOss,   &kLlama4,  &kNemotron};
+    &kLlama,     &kQwen2,      &kQwen3,    &kQwen3Moe, &kSmolLm3, &kOlmo2,    &kGlm4,   &kPhi3,
+    &kGranite,   &kGraniteMoe, &kCommandR, &kCohere2,  &kGemma2,  &kGemma3,   &kGemma4, &kGlm4Moe,
+    &kMiniMaxM2, &kGptOss,     &kLlama4,   &kNemotron, &kBert,    &kNomicBert};
 
 base::Result<ModelConfig> read_hyperparameters(const GgufFile& file) {
     TRY(std::string name, file.get_string("general.architecture"));
@@ -106,7 +106,8 @@ std::string model_name(const GgufFile& file) {
 }
 
 bool is_vector(std::string_view name, std::size_t dimensions) {
-    return dimensions < 2 || name.ends_with(".bias") || name.ends_with("_norm.weight");
+    return dimensions < 2 || name.ends_with(".bias") || name.ends_with("_norm.weight") ||
+           name == kPositionTable || name == kTokenTypeTable;
 }
 
 std::int32_t layer_of_tensor(std::string_view name) {
@@ -194,6 +195,7 @@ base::Result<ModelConfig> read_header_config(const GgufFile& file) {
 }
 
 spec::AttentionWindow ModelConfig::attention_window() const {
+    if (encoder) return {};  // rows see those after them, too, and all are computed at once
     spec::AttentionWindow window{sliding_window, chunked_attention, {}};
     for (std::int32_t layer = 0; layer < n_layers; ++layer)
         window.layers.push_back(window_of(layer) > 0);
@@ -222,10 +224,13 @@ base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file) {
     model.n_experts = config.n_experts;
     model.n_experts_used = config.n_experts_used;
     model.embedding_bytes = bytes_of(file, "token_embd.weight");
-    model.head_bytes =
-        bytes_of(file, "output_norm.weight") + bytes_of(file, "output_norm.bias") +
-        bytes_of(file, kClassifierHead) +
-        (config.tied_embeddings ? model.embedding_bytes : bytes_of(file, "output.weight"));
+    for (const char* name : {kPositionTable, kTokenTypeTable, kEmbeddingNorm, kEmbeddingNormBias})
+        model.embedding_bytes += config.encoder ? bytes_of(file, name) : 0;
+    model.encoder = config.encoder;
+    model.head_bytes = bytes_of(file, "output_norm.weight") + bytes_of(file, "output_norm.bias") +
+                       bytes_of(file, kClassifierHead) +
+                       (config.tied_embeddings ? bytes_of(file, "token_embd.weight")
+                                               : bytes_of(file, "output.weight"));
     model.activation_bytes_per_token = spec::activation_bytes_per_token(config.hidden);
     model.kv_bytes_per_token_layer =
         spec::kv_bytes_per_token_layer(config.page_kv_heads(), config.page_head_dim());

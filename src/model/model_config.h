@@ -36,6 +36,7 @@ enum class Activation {
     // SiLU of 1.702 times what is at most 7, and the other factor is within [-7, 7], and one more.
     clamped_silu,
     squared_relu,  // there is no gate: it is the square of what is above zero
+    exact_gelu,    // there is no gate: x times the share of a normal distribution that is below x
 };
 
 // What of an expert's score counts for its weight.
@@ -61,7 +62,7 @@ struct RankHead {
     bool present() const { return !rows.empty(); }
 };
 
-// Hyperparameters of a decoder, as the engine needs them.
+// Hyperparameters of a decoder or an encoder, as the engine needs them.
 struct ModelConfig {
     std::string architecture;
     std::string name;
@@ -168,6 +169,17 @@ struct ModelConfig {
     // file says nothing. None: the file says that texts have none, or one that we do not compute.
     spec::Pooling pooling = spec::Pooling::mean;
     RankHead rank_head;
+    // Each position of a text attends to all of them, and there is no head behind the last layer.
+    // What enters the first layer is normed before, with a bias.
+    bool encoder = false;
+    // The sums of residuals and what a block adds are normed, with a bias: attn_output_norm behind
+    // attention, layer_output_norm behind the feed-forward.
+    bool sum_norms = false;
+    bool feed_forward_bias = false;  // of both matrices
+    // Rows of tables that are added to the embeddings of tokens: one for each position, and one for
+    // each kind of text, of which all texts have the first. 0: there is no such table.
+    std::int32_t n_positions = 0;
+    std::int32_t n_token_types = 0;
 
     // The window of a layer, 0 for none.
     std::int32_t window_of(std::int32_t layer) const {
@@ -215,7 +227,9 @@ struct ModelConfig {
     }
     // Whether tensors have the weights of norms of queries and keys.
     bool has_qk_weights() const { return qk_norm != QkNorm::none && qk_norm != QkNorm::unweighted; }
-    bool has_gate() const { return activation != Activation::squared_relu; }
+    bool has_gate() const {
+        return activation != Activation::squared_relu && activation != Activation::exact_gelu;
+    }
     bool has_temperature(std::int32_t layer) const {
         return temperature_length > 0 && !rotates(layer);
     }

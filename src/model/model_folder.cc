@@ -13,6 +13,7 @@
 
 #include "base/machine.h"
 #include "model/hf/hf_config.h"
+#include "model/hf/hf_pooling.h"
 #include "model/hf/hf_tokenizer.h"
 #include "model/limits.h"
 #include "model/model_config.h"
@@ -142,6 +143,7 @@ base::Result<std::unique_ptr<ModelFolder>> ModelFolder::open(const std::string& 
     const std::string config_file = path + "/config.json";
     TRY(const std::string text, spec::read_text_file(config_file));
     TRY(const HfConfig config, read_hf_config(text, config_file, builder));
+    TRY_VOID(read_hf_pooling(path, config, builder));
     const fs::path plain = fs::path(path).lexically_normal();
     builder.set("general.name",
                 (plain.has_filename() ? plain : plain.parent_path()).filename().string());

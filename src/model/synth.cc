@@ -72,15 +72,12 @@ class SynthTensors {
         // A tied embedding is the head too, and must keep logits near one.
         const float embedding = shape_.tied_embeddings ? keeping(hidden_) : 1.0F;
         tensors_.push_back({"token_embd.weight", {hidden_, shape_.vocab}, 0, embedding});
+        if (traits_.encoder) add_encoder_input();
         for (layer_ = 0; layer_ < shape_.n_layers; ++layer_) {
             add_attention();
             add_feed_forward();
         }
-        tensors_.push_back({"output_norm.weight", {hidden_}, 1, 0.1F});
-        if (traits_.norm_bias) tensors_.push_back({"output_norm.bias", {hidden_}, 0, 0.1F});
-        if (!shape_.tied_embeddings) {
-            tensors_.push_back({"output.weight", {hidden_, shape_.vocab}, 0, keeping(hidden_)});
-        }
+        if (!traits_.encoder) add_head();
         if (shape_.reranks)
             tensors_.push_back({kClassifierHead, {hidden_, 2}, 0, keeping(hidden_)});
         add_rope_factors();
@@ -88,8 +85,30 @@ class SynthTensors {
     }
 
   private:
+    void add_head() {
+        tensors_.push_back({"output_norm.weight", {hidden_}, 1, 0.1F});
+        if (traits_.norm_bias) tensors_.push_back({"output_norm.bias", {hidden_}, 0, 0.1F});
+        if (!shape_.tied_embeddings) {
+            tensors_.push_back({"output.weight", {hidden_, shape_.vocab}, 0, keeping(hidden_)});
+        }
+    }
+
+    void add_encoder_input() {
+        if (traits_.position_table)
+            tensors_.push_back({kPositionTable, {hidden_, shape_.context_length}, 0, 0.5F});
+        tensors_.push_back({kTokenTypeTable, {hidden_, shape_.token_types()}, 0, 0.3F});
+        tensors_.push_back({kEmbeddingNorm, {hidden_}, 1, 0.1F});
+        tensors_.push_back({kEmbeddingNormBias, {hidden_}, 0, 0.1F});
+    }
+
     void add(const char* name, std::vector<std::int64_t> dims, float mean, float dev) {
         tensors_.push_back({fmt::format("blk.{}.{}", layer_, name), std::move(dims), mean, dev});
+    }
+    // Of the sums of residuals, where they are normed.
+    void add_sum_norm(const char* name) {
+        if (!traits_.encoder) return;
+        add(fmt::format("{}.weight", name).c_str(), {hidden_}, 1, 0.1F);
+        add(fmt::format("{}.bias", name).c_str(), {hidden_}, 0, 0.1F);
     }
     // Where what is added to the stream is normed, these weights are its size.
     void add_output_norm(const char* name) {
@@ -128,6 +147,7 @@ class SynthTensors {
         }
         add("attn_output.weight", {q, hidden_}, 0, keeping(q) * added_);
         add_output_norm("post_attention_norm.weight");
+        add_sum_norm("attn_output_norm");
         if (traits_.layer_scales) add("layer_output_scale.weight", {1}, 0.9F, 0.05F);
     }
 
@@ -169,12 +189,18 @@ class SynthTensors {
         if (traits_.norm_bias) add("ffn_norm.bias", {hidden_}, 0, 0.1F);
         if (has_experts) add_experts();
         if (has_experts && !traits_.dense_beside_experts) return;
-        const bool has_gate = traits_.activation != Activation::squared_relu;
+        const bool has_gate = traits_.activation != Activation::squared_relu &&
+                              traits_.activation != Activation::exact_gelu;
         if (!traits_.fused_gate_up && has_gate)
             add("ffn_gate.weight", {hidden_, ffn}, 0, keeping(hidden_));
         add("ffn_up.weight", {hidden_, traits_.fused_gate_up ? 2 * ffn : ffn}, 0, keeping(hidden_));
         add("ffn_down.weight", {ffn, hidden_}, 0, keeping(ffn) * added_);
+        if (traits_.feed_forward_bias) {
+            add("ffn_up.bias", {ffn}, 0, 0.3F);
+            add("ffn_down.bias", {hidden_}, 0, 0.1F);
+        }
         add_output_norm("post_ffw_norm.weight");
+        add_sum_norm("layer_output_norm");
     }
 
     void add_rope_factors() {
@@ -294,6 +320,35 @@ void set_chunks(GgufBuilder& builder, const SynthShape& shape) {
     if (!shape.qk_norm) builder.set(metadata_key(traits, kUnweightedQkNorm), false);
 }
 
+void set_encoder(GgufBuilder& builder, const SynthShape& shape) {
+    const auto key = [&](const char* rest) { return metadata_key(traits_of(shape), rest); };
+    builder.set(key("attention.causal"), false);
+    builder.set(key("pooling_type"), static_cast<std::uint32_t>(shape.pooling));
+    builder.set("tokenizer.ggml.token_type_count", static_cast<std::uint32_t>(shape.token_types()));
+}
+
+void set_vocabulary(GgufBuilder& builder, const SynthShape& shape, std::uint64_t seed) {
+    const bool encoder = traits_of(shape).encoder;
+    if (encoder && !shape.unigrams)
+        return set_synth_word_pieces(make_synth_word_pieces(shape.vocab, seed), builder);
+    SynthVocabulary vocabulary = make_synth_vocabulary(shape.vocab, seed);
+    if (encoder) {
+        // So that a word costs less than its letters.
+        for (float& score : vocabulary.scores) score = -4.0F + score / 1024.0F;
+    }
+    builder.set("tokenizer.ggml.model", encoder ? "t5" : "llama");
+    builder.set("tokenizer.ggml.tokens", std::move(vocabulary.tokens));
+    builder.set("tokenizer.ggml.scores", std::move(vocabulary.scores));
+    builder.set("tokenizer.ggml.token_type", std::move(vocabulary.types));
+    builder.set("tokenizer.ggml.bos_token_id", vocabulary.bos);
+    builder.set("tokenizer.ggml.eos_token_id", vocabulary.eos);
+    builder.set("tokenizer.ggml.unknown_token_id", vocabulary.unknown);
+    builder.set("tokenizer.ggml.add_bos_token", true);
+    builder.set("tokenizer.ggml.add_eos_token", encoder);
+    builder.set("tokenizer.ggml.add_space_prefix", true);
+    if (!encoder) builder.set("tokenizer.chat_template", kChatTemplate);
+}
+
 void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quant,
                   std::uint64_t seed) {
     const auto count = [](std::int32_t value) { return static_cast<std::uint32_t>(value); };
@@ -310,8 +365,10 @@ void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quan
     builder.set(key("block_count"), count(shape.n_layers + shape.n_skipped_layers));
     builder.set(key("feed_forward_length"),
                 count(shape.dense_ffn > 0 ? shape.dense_ffn : shape.ffn));
-    builder.set(key("rope.dimension_count"), count(shape.rope_size()));
-    builder.set(key("rope.freq_base"), shape.rope_base);
+    if (!traits_of(shape).position_table) {
+        builder.set(key("rope.dimension_count"), count(shape.rope_size()));
+        builder.set(key("rope.freq_base"), shape.rope_base);
+    }
     builder.set(key("attention.head_count"), count(shape.n_heads));
     set_kv_heads(builder, shape);
     const bool centred = traits_of(shape).norm == NormKind::layer;
@@ -347,18 +404,8 @@ void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quan
         builder.set(key("rope.scaling.attn_factor"), 1.1F);
     }
 
-    SynthVocabulary vocabulary = make_synth_vocabulary(shape.vocab, seed);
-    builder.set("tokenizer.ggml.model", "llama");
-    builder.set("tokenizer.ggml.tokens", std::move(vocabulary.tokens));
-    builder.set("tokenizer.ggml.scores", std::move(vocabulary.scores));
-    builder.set("tokenizer.ggml.token_type", std::move(vocabulary.types));
-    builder.set("tokenizer.ggml.bos_token_id", vocabulary.bos);
-    builder.set("tokenizer.ggml.eos_token_id", vocabulary.eos);
-    builder.set("tokenizer.ggml.unknown_token_id", vocabulary.unknown);
-    builder.set("tokenizer.ggml.add_bos_token", true);
-    builder.set("tokenizer.ggml.add_eos_token", false);
-    builder.set("tokenizer.ggml.add_space_prefix", true);
-    builder.set("tokenizer.chat_template", kChatTemplate);
+    if (traits_of(shape).encoder) set_encoder(builder, shape);
+    set_vocabulary(builder, shape, seed);
 }
 
 // A bell-shaped number with deviation one: four 16-bit uniforms, summed exactly in integers, so
@@ -509,176 +556,7 @@ base::Status write_tensor(GgufOutput& out, const RowFiller& rows, std::uint64_t 
     return base::Ok{};
 }
 
-// A small model of a family.
-SynthShape& add_like(std::vector<SynthShape>& all, const char* name, const char* architecture) {
-    SynthShape& shape = all.emplace_back();
-    shape.name = name;
-    shape.architecture = architecture;
-    shape.n_layers = 8;
-    shape.hidden = 256;
-    shape.n_heads = 8;
-    shape.n_kv_heads = 2;
-    shape.ffn = 768;
-    shape.vocab = 2048;
-    shape.context_length = 4096;
-    return shape;
-}
-
-void scale_as_granite(SynthShape& shape) {
-    shape.embedding_scale = 12.0F;
-    shape.residual_scale = 0.22F;
-    shape.attention_scale = 0.03125F;
-    shape.logit_scale = 0.5F;
-}
-
-void make_gemma4(SynthShape& shape) {
-    shape.n_layers = 6;
-    shape.tied_embeddings = true;
-    shape.head_dim = 128;
-    shape.windowed_head_dim = 64;
-    shape.windowed_kv_heads = 8;
-    shape.keys_are_values = true;
-    shape.rope_base = 1e6F;
-    shape.sliding_window = 512;
-    shape.rope_scaling = {"proportional", 0.25F, 4096};
-    shape.logit_softcap = 30.0F;
-}
-
-void add_dense_likes(std::vector<SynthShape>& all) {
-    const auto add = [&](const char* name, const char* architecture) -> SynthShape& {
-        return add_like(all, name, architecture);
-    };
-    SynthShape& smollm3 = add("smollm3", "smollm3");
-    smollm3.rope_base = 5e6F;
-    smollm3.tied_embeddings = true;
-    SynthShape& glm4 = add("glm4", "glm4");
-    glm4.rope_dim = 16;
-    SynthShape& olmo2 = add("olmo2", "olmo2");
-    olmo2.n_kv_heads = 8;
-    olmo2.rope_base = 500000.0F;
-    SynthShape& phi4 = add("phi4", "phi3");
-    phi4.rope_dim = 24;
-    phi4.tied_embeddings = true;
-    phi4.rope_scaling = {"longrope", 3.0F, 1024};
-    SynthShape& granite = add("granite", "granite");
-    granite.tied_embeddings = true;
-    scale_as_granite(granite);
-    SynthShape& command_r = add("command-r", "cohere2");
-    command_r.tied_embeddings = true;
-    command_r.rope_base = 50000.0F;
-    command_r.sliding_window = 512;
-    command_r.logit_scale = 0.25F;
-    SynthShape& command_r_plus = add("command-r-plus", "command-r");
-    command_r_plus.tied_embeddings = true;
-    command_r_plus.rope_base = 75000.0F;
-    command_r_plus.logit_scale = 0.25F;
-    SynthShape& nemotron = add("nemotron", "nemotron");
-    nemotron.rope_dim = 16;
-    SynthShape& gemma2 = add("gemma2", "gemma2");
-    gemma2.tied_embeddings = true;
-    gemma2.head_dim = 64;
-    gemma2.sliding_window = 512;
-    gemma2.attention_softcap = 50.0F;
-    gemma2.logit_softcap = 30.0F;
-    SynthShape& gemma3 = add("gemma3", "gemma3");
-    gemma3.tied_embeddings = true;
-    gemma3.head_dim = 64;
-    gemma3.rope_base = 1e6F;
-    gemma3.sliding_window = 512;
-    gemma3.rope_scaling = {"linear", 8.0F, 1024};
-    make_gemma4(add("gemma4", "gemma4"));
-}
-
-void add_likes_with_experts(std::vector<SynthShape>& all) {
-    const auto add = [&](const char* name, const char* architecture) -> SynthShape& {
-        SynthShape& shape = add_like(all, name, architecture);
-        shape.n_layers = 4;
-        shape.ffn = 256;
-        shape.n_experts = 8;
-        shape.n_experts_used = 2;
-        return shape;
-    };
-    SynthShape& granitemoe = add("granitemoe", "granitemoe");
-    granitemoe.tied_embeddings = true;
-    granitemoe.shared_ffn = 512;
-    scale_as_granite(granitemoe);
-    SynthShape& glm4moe = add("glm4moe", "glm4moe");
-    glm4moe.rope_base = 1e6F;
-    glm4moe.rope_dim = 16;
-    glm4moe.qkv_bias = true;
-    glm4moe.n_dense_layers = 1;
-    glm4moe.dense_ffn = 768;
-    glm4moe.shared_ffn = 256;
-    glm4moe.selection_bias = true;
-    glm4moe.expert_weight_scale = 2.5F;
-    glm4moe.n_skipped_layers = 1;
-    SynthShape& gemma4moe = add("gemma4moe", "gemma4");
-    gemma4moe.dense_ffn = 512;
-    make_gemma4(gemma4moe);
-    SynthShape& minimax = add("minimax-m2", "minimax-m2");
-    minimax.rope_base = 5e6F;
-    minimax.rope_dim = 16;
-    minimax.selection_bias = true;
-    SynthShape& llama4 = add("llama4", "llama4");
-    llama4.context_length = 16384;
-    llama4.rope_base = 500000.0F;
-    llama4.n_experts_used = 1;
-    llama4.expert_period = 2;
-    llama4.dense_ffn = 768;
-    llama4.shared_ffn = 256;
-    llama4.rope_scaling = {"llama3", 8.0F, 1024};
-    SynthShape& gpt_oss = add("gpt-oss", "gpt-oss");
-    gpt_oss.rope_base = 150000.0F;
-    gpt_oss.head_dim = 64;
-    gpt_oss.sliding_window = 128;
-    gpt_oss.rope_scaling = {"yarn", 32.0F, 128};
-}
-
 }  // namespace
-
-bool SynthShape::is_windowed(std::int32_t layer) const {
-    const DecoderTraits* traits = find_traits(architecture);
-    std::int32_t period = full_attention_period;
-    if (period == 0 && traits != nullptr) period = traits->full_attention_period;
-    return sliding_window > 0 && (period == 0 || (layer + 1) % period != 0);
-}
-
-const std::vector<SynthShape>& synth_shapes() {
-    // name, layers, hidden, heads, KV heads, ffn, vocabulary, context, rope base, tied,
-    // architecture, head size, experts, experts used, window, rope scaling, reranks
-    static const std::vector<SynthShape> shapes{
-        {"tiny", 4, 64, 8, 4, 160, 512, 512, 10000.0F, false},
-        {"tiny-tied", 4, 64, 8, 4, 160, 512, 512, 10000.0F, true},
-        {"tiny-qwen2", 4, 64, 8, 4, 160, 512, 512, 1e6F, false, "qwen2"},
-        {"tiny-qwen3", 4, 64, 8, 4, 160, 512, 512, 1e6F, false, "qwen3", 16},
-        {"tiny-mistral", 4, 64, 8, 4, 160, 512, 512, 10000.0F, false, "llama", 0, 0, 0, 64},
-        {"tiny-mixtral", 4, 64, 8, 4, 96, 512, 512, 1e6F, false, "llama", 0, 8, 2},
-        {"tiny-qwen3moe", 4, 64, 8, 4, 32, 512, 512, 1e6F, false, "qwen3moe", 16, 16, 4},
-        {"tiny-reranker", 4, 64, 8, 4, 160, 512, 512, 1e6F, true, "qwen3", 16, 0, 0, 0, {}, true},
-        {"tiny-32k", 4, 64, 8, 4, 160, 32000, 4096, 10000.0F, true},
-        {"small", 4, 256, 8, 4, 768, 1024, 1024, 10000.0F, false},
-        {"llama-160m", 12, 768, 12, 12, 3072, 32000, 2048, 10000.0F, false},
-        {"llama-1b", 22, 2048, 32, 4, 5632, 32000, 2048, 10000.0F, false},
-        {"llama-2-7b", 32, 4096, 32, 32, 11008, 32000, 4096, 10000.0F, false},
-        {"llama-3-8b", 32, 4096, 32, 8, 14336, 128256, 8192, 500000.0F, false},
-        {"llama-2-70b", 80, 8192, 64, 8, 28672, 32000, 4096, 10000.0F, false},
-        {"qwen3-0.6b", 28, 1024, 16, 8, 3072, 151936, 40960, 1e6F, true, "qwen3", 128},
-        {"mixtral-8x7b", 32, 4096, 32, 8, 14336, 32000, 32768, 1e6F, false, "llama", 0, 8, 2},
-        {"qwen3-30b-a3b", 48, 2048, 32, 4, 768, 151936, 40960, 1e6F, false, "qwen3moe", 128, 128,
-         8},
-    };
-    return shapes;
-}
-
-const std::vector<SynthShape>& synth_likes() {
-    static const std::vector<SynthShape> likes = [] {
-        std::vector<SynthShape> all;
-        add_dense_likes(all);
-        add_likes_with_experts(all);
-        return all;
-    }();
-    return likes;
-}
 
 base::Status synth_model(const SynthShape& shape, TensorType quant, const SynthOptions& options,
                          const SynthProgress& progress) {

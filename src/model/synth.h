@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "model/tensor_type.h"
+#include "spec/pooling.h"
 
 // Models with the shape of real ones and random weights, for tests and benchmarks: they load,
 // tokenise text and run at the real model's speed, and say nothing sensible.
@@ -74,7 +75,13 @@ struct SynthShape {
     bool keys_are_values = false;  // of layers without the window
     // Layers behind the last that only predict; they are counted in the file, without tensors.
     std::int32_t n_skipped_layers = 0;
+    // Of an encoder: as its file says it, and whether its vocabulary is one of unigrams; else it is
+    // one of word pieces.
+    spec::Pooling pooling = spec::Pooling::none;
+    bool unigrams = false;
 
+    // Rows of an encoder's table of them: RoBERTa has one.
+    std::int32_t token_types() const { return unigrams ? 1 : 2; }
     std::int32_t head_size() const { return head_dim > 0 ? head_dim : hidden / n_heads; }
     // Where full_attention_period or the architecture says it.
     bool is_windowed(std::int32_t layer) const;

@@ -50,6 +50,12 @@ core::CoordinatorConfig core_config(const CoordinatorOptions& options,
     config.n_layers = options.model.spec.n_layers;
     config.window = options.model.spec.window;
     config.context_length = options.model.spec.context_length;
+    if (options.model.spec.encoder) {
+        config.encoder = true;
+        config.prefix_cache = false;
+        // An embedding counts as one token behind its text, which needs no position.
+        ++config.context_length;
+    }
     config.vocab_size = options.model.vocab_size;
     return config;
 }

@@ -78,6 +78,9 @@ Result<std::unique_ptr<DraftModel>> DraftModel::open(const DraftModelOptions& op
     TRY_VOID(check_vocabulary(options.path, weights->file(), served));
     TRY(const model::ModelConfig config, model::read_model_config(*weights));
     TRY(const spec::ModelSpec spec, model::read_model_spec(weights->file()));
+    if (spec.encoder) {
+        return base::invalid(options.path + ": an encoder, which predicts no tokens, drafts none");
+    }
     const std::int64_t tokens =
         options.kv_tokens > 0 ? options.kv_tokens : kContexts * config.context_length;
     const std::int64_t blocks = (tokens + options.block_size - 1) / options.block_size;

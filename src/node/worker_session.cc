@@ -368,7 +368,8 @@ void WorkerSession::on_welcome(const wire::Welcome& welcome) {
     config.block_size = welcome.block_size;
     config.n_layers = welcome.model.n_layers;
     config.window = welcome.model.window;
-    config.prefix_cache = options_.prefix_cache;
+    config.prefix_cache = options_.prefix_cache && !welcome.model.encoder;
+    config.whole_prompts = welcome.model.encoder;
     if (find_) config.coordinator_wait = options_.coordinator_wait;
     const std::int64_t page_bytes =
         std::max<std::int64_t>(1, welcome.model.kv_bytes_per_token_layer * welcome.block_size);

@@ -31,6 +31,9 @@ struct ModelSpec {
     // Weights of each layer, as stored, where layers differ; empty: each has layer_bytes. Set by
     // set_layer_sizes().
     std::vector<std::int64_t> bytes_of_layer = {};
+    // Every token of a text attends to all of them: the model makes embeddings and draws no tokens,
+    // and a prompt is computed in one piece.
+    bool encoder = false;
     // Of layers that do not attend to all positions before them.
     AttentionWindow window = {};
 };

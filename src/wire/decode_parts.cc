@@ -106,6 +106,7 @@ Result<spec::ModelSpec> get(const pb::ModelSpec& from) {
     model.n_experts = from.n_experts();
     model.n_experts_used = from.n_experts_used();
     model.bytes_of_layer.assign(from.bytes_of_layer().begin(), from.bytes_of_layer().end());
+    model.encoder = from.encoder();
     model.window.positions = from.window().positions();
     model.window.chunked = from.window().chunked();
     model.window.layers.assign(from.window().layers().begin(), from.window().layers().end());

@@ -96,6 +96,7 @@ void put(const spec::ModelSpec& model, pb::ModelSpec& out) {
     out.set_n_experts(model.n_experts);
     out.set_n_experts_used(model.n_experts_used);
     for (const std::int64_t bytes : model.bytes_of_layer) out.add_bytes_of_layer(bytes);
+    out.set_encoder(model.encoder);
     if (!model.window.any()) return;
     pb::AttentionWindow& window = *out.mutable_window();
     window.set_positions(model.window.positions);

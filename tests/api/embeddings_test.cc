@@ -236,6 +236,24 @@ TEST_F(EmbeddingsTest, OllamasTextsLoseTheirEndUnlessThatIsRefused) {
     EXPECT_EQ(d.read_response().status, 200);
 }
 
+TEST_F(EmbeddingsTest, AnEncoderMakesEmbeddingsOfWholeContextsAndAnswersNothingElse) {
+    model_.encoder = true;
+    for (const auto& [path, body] :
+         {std::pair("/v1/chat/completions", R"({"messages":[{"role":"user","content":"Hi"}]})"),
+          {"/v1/completions", R"({"prompt":"Hi"})"},
+          {"/v1/messages", R"({"max_tokens":5,"messages":[{"role":"user","content":"Hi"}]})"}}) {
+        const auto response = post(path, body);
+        EXPECT_EQ(response.status, 400) << response.body;
+        EXPECT_THAT(response.body,
+                    HasSubstr("is an encoder: it makes embeddings (/v1/embeddings)"));
+    }
+    const auto whole =
+        embed("/v1/embeddings", {{"input", std::string(200, 'a')}}, 1);  // of a context of 200
+    EXPECT_EQ(whole.status, 200) << whole.body;
+    EXPECT_THAT(refused("/v1/embeddings", {{"input", std::string(201, 'a')}})["message"],
+                HasSubstr("of which an input may have 200; an input has 201"));
+}
+
 TEST_F(EmbeddingsTest, OllamasOlderEndpointHasOnePrompt) {
     const auto response = embed("/api/embeddings", {{"prompt", "abc"}}, 1);
     EXPECT_EQ(Json::parse(response.body), Json::parse(R"({"embedding":[0.5,0.5,-0.5,0.5]})"));

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/gguf_writer.h"
+#include "model/synth.h"
 #include "text/output/text_output.h"
 
 namespace helix::api::model_codec_test {
@@ -53,6 +54,26 @@ class ModelCodecTest : public ::testing::Test {
     std::shared_ptr<const model::GgufFile> file_;
     std::unique_ptr<const TextCodec> codec_;
 };
+
+// A prompt is to be continued; what an encoder reads is whole.
+TEST_F(ModelCodecTest, AnEncodersTextKeepsItsEnd) {
+    for (const auto& [name, end] : {std::pair("bge", 3), {"bge-m3", 2}}) {
+        model::SynthOptions options;
+        options.shape = name;
+        options.threads = 1;
+        options.path = ::testing::TempDir() + "helix-codec-" + name + ".gguf";
+        ASSERT_TRUE(model::synth_model(options).ok());
+        auto codec = ModelCodec::create(**model::GgufFile::open(options.path));
+        std::remove(options.path.c_str());
+        ASSERT_TRUE(codec.ok()) << codec.error().message;
+        const auto tokens = (*codec)->encode("water", true);
+        ASSERT_GE(tokens.size(), 3U);
+        EXPECT_EQ(tokens.back(), end);
+        const auto& ends = (*codec)->end_tokens();
+        EXPECT_NE(std::find(ends.begin(), ends.end(), tokens.back()), ends.end());
+        EXPECT_NE((*codec)->encode("water", false).back(), end);
+    }
+}
 
 TEST_F(ModelCodecTest, WithoutATemplateMessagesAreGivenAsPlainLines) {
     use_template(kPlainTemplate);

@@ -371,8 +371,7 @@ TEST(RequestLoads, WhatIsOnlyLookedAtIsAsIfItWereCountedAnew) {
         const PipelineGraph& graph = parts.placements.router()->graph();
         RequestLoads anew;
         for (RequestLoads* one : {&loads, &anew}) {
-            one->update(graph, parts.placements.routers_made(), parts.requests, parts.demand,
-                        parts.config.block_size);
+            one->update(graph, parts.placements.routers_made(), parts.requests, parts.demand);
         }
         for (std::size_t n = 0; n < 2; ++n) {
             EXPECT_EQ(loads.nodes()[n].used(), anew.nodes()[n].used());

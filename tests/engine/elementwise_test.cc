@@ -95,6 +95,22 @@ TEST_P(Elementwise, LayerNormGegluAndCapsEqualTheirFormulas) {
     }
 }
 
+// The greatest errors are where exp is of large arguments, and the values are small.
+TEST_P(Elementwise, GeluIsThatOfTheErrorFunctionEverywhere) {
+    std::vector<float> x;
+    for (int i = -20 * 256; i <= 20 * 256; ++i) x.push_back(static_cast<float>(i) / 256.0F);
+    std::vector<float> y(x.size());
+    kernels_.gelu(x.data(), static_cast<std::int64_t>(x.size()), y.data());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const auto v = static_cast<double>(x[i]);
+        const double exact = v / 2 * std::erfc(-v / M_SQRT2);
+        ASSERT_NEAR(y[i], exact, 5e-6 * std::abs(exact) + 1e-30) << x[i];
+        if (std::abs(v) < 3) {
+            ASSERT_NEAR(y[i], exact, 1e-6 * std::abs(exact) + 1e-30) << x[i];
+        }
+    }
+}
+
 TEST_P(Elementwise, TanhIsAccurateEverywhere) {
     std::vector<float> x;
     for (int i = -12 * 256; i <= 12 * 256; ++i) x.push_back(static_cast<float>(i) / 256.0F);

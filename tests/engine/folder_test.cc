@@ -63,7 +63,8 @@ TEST(Folder, GreedyTokensAreThoseOfTheGgufFile) {
     // Every third under a sanitizer: how folders are read is watched in the room model.
     for (std::size_t i = 0; i < shapes.size(); i += kSanitized ? 3 : 1) {
         const model::SynthShape& shape = shapes[i];
-        if (shape.architecture == "gpt-oss") continue;  // below
+        if (shape.architecture == "gpt-oss") continue;       // below
+        if (shape.pooling != spec::Pooling::none) continue;  // an encoder says nothing
         const SynthFile file(shape, TensorType::bf16);
         const SynthFile plain(shape, TensorType::f32);
         const std::string path = folder.file(shape.name);

@@ -285,6 +285,16 @@ inline float geglu(float gate, float up) {
     return gate / (1.0F + exp(gate * inner * -1.5957691F)) * up;
 }
 
+inline float gelu(float x) {
+    const float a = std::min(std::abs(x), 14.0F);
+    const float t = 1.0F / std::fma(a, 0.25F, 1.0F);
+    float p = -0.187237933F;
+    for (const float next : {0.794700384F, -1.15509403F, 0.590449631F, -0.0902904272F,
+                             -0.0435807519F, 0.284184515F, 0.41612488F, 1.00300014F, -2.30540347F})
+        p = std::fma(p, t, next);
+    return std::max(x, 0.0F) - a * t * exp(std::fma(a * a, -0.5F, p));
+}
+
 inline float swiglu(float gate, float up) {
     return gate / (1.0F + exp(0.0F - gate)) * up;
 }

@@ -34,7 +34,10 @@ inline std::vector<float> pooled_prompt(const SynthFile& file,
         ADD_FAILURE() << backend.error().message;
         return {};
     }
+    const auto weights = model::LocalWeights::open(file.path());
+    const bool encoder = model::read_model_config(**weights)->encoder;
     core::WorkerConfig config;
+    config.whole_prompts = encoder;
     config.n_layers = kLayers;
     config.block_size = options.block_size;
     config.max_batch_rows = config.mixed_prefill_rows = run.max_rows;
@@ -46,7 +49,7 @@ inline std::vector<float> pooled_prompt(const SynthFile& file,
     for (int i = 0; i < run.company; ++i) {
         worker.start({{10 + static_cast<std::uint64_t>(i)}, 1},
                      random_tokens(random, 3 + random.below(20)), sampling, 1, 0, false,
-                     static_cast<spec::Pooling>(i % ways));
+                     static_cast<spec::Pooling>(encoder ? 1 + i % 3 : i % ways));
     }
     if (run.cached > 0) {
         worker.start({{2}, 1}, tokens, sampling);

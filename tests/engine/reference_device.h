@@ -247,6 +247,12 @@ class ReferenceDevice final : public Device {
                 static_cast<float>(std::max(static_cast<double>(of(op.gate)[i]), 0.0) * up);
         }
     }
+    void gelu(const ops::Gelu& op) override {
+        for (std::int64_t i = 0; i < op.rows * op.width; ++i) {
+            const auto x = static_cast<double>(of(op.x)[i]);
+            of(op.x)[i] = static_cast<float>(x / 2 * std::erfc(-x / std::numbers::sqrt2));
+        }
+    }
     void layer_norm(const ops::LayerNorm& op) override {
         for (std::int64_t row = 0; row < op.rows; ++row) {
             const float* x = of(op.x) + row * op.width;
@@ -452,7 +458,8 @@ class ReferenceDevice final : public Device {
         const ops::KvLayout layout = kv.layout().of_heads(op.heads);
         const int dim = layout.head_dim;
         const int kv_head = head / (op.n_heads / layout.n_kv_heads);
-        const auto last = s.first_position + static_cast<std::int32_t>(r);
+        const std::int64_t last_row = op.both_ways ? s.rows - 1 : r;
+        const auto last = s.first_position + static_cast<std::int32_t>(last_row);
         std::int32_t first = op.window > 0 ? std::max(0, last + 1 - op.window) : 0;
         if (op.chunked && op.window > 0) first = last - last % op.window;
         const std::int64_t at = ((s.first_row + r) * op.n_heads + head) * dim;

@@ -205,6 +205,23 @@ std::vector<Case> cases_or_few(const Case (&all)[n], std::initializer_list<std::
     return {std::begin(all), std::end(all)};
 }
 
+// Encoders.
+inline void make_bert(model::SynthShape& shape) {
+    shape.architecture = "bert";
+    shape.n_kv_heads = shape.n_heads;
+    shape.pooling = spec::Pooling::cls;
+}
+inline constexpr SynthKind kBert{"bert", make_bert};
+inline constexpr SynthKind kNomicBert{"nomic_bert", [](model::SynthShape& s) {
+                                          make_bert(s);
+                                          s.architecture = "nomic-bert";
+                                          s.rope_base = 1000;
+                                      }};
+inline constexpr SynthKind kXlmRoberta{"xlm_roberta", [](model::SynthShape& s) {
+                                           make_bert(s);
+                                           s.unigrams = true;
+                                       }};
+
 inline model::SynthShape shape_of(const SynthKind& kind) {
     model::SynthShape shape;
     shape.name = kind.name;

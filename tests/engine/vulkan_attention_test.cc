@@ -34,6 +34,9 @@ const std::vector<proof::AttentionCase> kMoreCases = {
     // Chunks of 70 positions, of which a workgroup's rows are in two; taken apart, and not.
     {ops::KvType::f16, 4, 2, 16, 16, 300, 40, 70, false, 0, 0, false, 1, true},
     {ops::KvType::f16, 8, 4, 8, 16, 290, 128, 130, false, 0, 0, false, 1, true},
+    // Both ways: taken apart, and not.
+    {ops::KvType::f16, 4, 4, 16, 16, 37, 37, 0, false, 0, 0, false, 1, false, true},
+    {ops::KvType::f16, 2, 2, 8, 5, 200, 200, 0, false, 0, 0, false, 1, false, true},
 };
 
 class VulkanAttention : public VulkanTest, public testing::WithParamInterface<ops::KvType> {

@@ -39,8 +39,11 @@ TEST_F(VulkanElementwise, LayerNorm) {
     }
 }
 
-TEST_F(VulkanElementwise, GegluAndReglu) {
+TEST_F(VulkanElementwise, GegluRegluAndGelu) {
     for (const proof::WidthCase& c : kShapes) {
+        EXPECT_TRUE(
+            same_values(proof::gelu_values(*vulkan_, c, 77), proof::gelu_values(*cpu_, c, 77)))
+            << c.rows << " x " << c.width;
         EXPECT_TRUE(
             same_values(proof::reglu_values(*vulkan_, c, 77), proof::reglu_values(*cpu_, c, 77)))
             << c.rows << " x " << c.width;

@@ -188,6 +188,28 @@ TEST_P(VulkanModelRecordings, MostDecodeStepsAreNotRecordedAgain) {
     RecordProperty("used_again", std::to_string(after.used_again - before.used_again));
 }
 
+constexpr Case kEncoderCases[] = {{kBert, TensorType::q8_0, ops::KvType::f16},
+                                  {kNomicBert, TensorType::q4_0, ops::KvType::q8}};
+class VulkanEncoder : public VulkanModel {};
+INSTANTIATE_TEST_SUITE_P(Cases, VulkanEncoder, testing::ValuesIn(kEncoderCases), case_name);
+
+TEST_P(VulkanEncoder, MakesTheStatesThatTheCpuMakes) {
+    if (kSanitized) GTEST_SKIP() << "no sanitizer sees the device";
+    const SynthFile file(shape_of(GetParam().kind), GetParam().weights);
+    Runner cpu = on_cpu(file, kAllLayers);
+    Runner vulkan = on_vulkan(file, kAllLayers);
+    base::Random random(86);
+    std::vector<Piece> pieces;
+    for (const std::size_t length : {1U, 40U, 150U}) {
+        pieces.push_back(piece_of(pieces.size(), kAllLayers, 0, random_tokens(random, length)));
+        pieces.back().sample = false;
+    }
+    const auto right = must_run(cpu, pieces);
+    const auto got = must_run(vulkan, pieces);
+    for (std::size_t i = 0; i < right.size(); ++i)
+        EXPECT_TRUE(same_bits(got[i].output, right[i].output)) << i;
+}
+
 // A pipeline of a CPU worker and a Vulkan one; then the first one's pages go to a Vulkan device,
 // which goes on in its place.
 TEST_P(VulkanModel, GoesOnWhereTheCpuWas) {

@@ -197,7 +197,7 @@ TEST_P(WindowPages, ABatchWithoutAPageThatItNeedsIsRefused) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, WindowPages,
                          testing::Values(kGptOss, kGemma3, kLlama4, kPhi3Window, kGemma4, kOlmo3),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace
 }  // namespace helix::engine::test::window_pages_test

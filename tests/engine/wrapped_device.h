@@ -52,6 +52,7 @@ class WrappedDevice : public Device {
     void add_bias(const ops::AddBias& op) override { device_->add_bias(op); }
     void geglu(const ops::Geglu& op) override { device_->geglu(op); }
     void reglu(const ops::Reglu& op) override { device_->reglu(op); }
+    void gelu(const ops::Gelu& op) override { device_->gelu(op); }
     void clamped_swiglu(const ops::ClampedSwiglu& op) override { device_->clamped_swiglu(op); }
     void layer_norm(const ops::LayerNorm& op) override { device_->layer_norm(op); }
     void scale_rows(const ops::ScaleRows& op) override { device_->scale_rows(op); }

@@ -83,6 +83,12 @@ TEST(FileChoice, SafetensorsWithWhatIsReadBesideThem) {
     EXPECT_EQ(chosen(folder, ""),
               "folder config.json model-00001-of-00002.safetensors "
               "model-00002-of-00002.safetensors model.safetensors.index.json tokenizer.json");
+    // How an encoder pools is in a folder of its own.
+    EXPECT_EQ(chosen({"1_Pooling/config.json", "2_Normalize/config.json", "config.json",
+                      "model.safetensors", "modules.json", "tokenizer.json"},
+                     ""),
+              "folder 1_Pooling/config.json config.json model.safetensors modules.json "
+              "tokenizer.json");
     Paths less = folder;
     less.erase(less.begin() + 3);
     EXPECT_NE(chosen(less, "").find("00001-of-00002.safetensors is missing"), std::string::npos);

@@ -122,9 +122,11 @@ class EmbeddingPreparation {
         text = {};
         const char* field = field_of(out_.request.form);
         if (tokens.empty()) return bad_field(field, fmt::format("'{}': an input is empty", field));
-        // As with any other request, there has to be room for one token behind the prompt.
+        // As with any other request, there has to be room for one token behind the prompt, but with
+        // encoders, which draw none.
+        const ModelInfo& model = out_.model->info;
         const auto most =
-            static_cast<std::size_t>(std::max(out_.model->info.context_length - 1, 1));
+            static_cast<std::size_t>(std::max(model.context_length - (model.encoder ? 0 : 1), 1));
         if (tokens.size() > most && !out_.request.truncate) {
             ApiError error = bad_field(
                 field, fmt::format("This model's maximum context length is {} tokens, of which an "

@@ -11,6 +11,7 @@ Coordinator::Coordinator(const CoordinatorConfig& config) : impl_(std::make_uniq
     CHECK(config.n_layers > 0 && config.context_length > 0 && config.block_size > 0);
     CHECK(config.policy.kv_high_water > 0 && config.policy.kv_high_water <= 1);
     CHECK(config.policy.prefill_share > 0);
+    CHECK(!config.encoder || !config.prefix_cache);
     CHECK(config.prefix_cache_blocks >= 0);
     CHECK(config.speculation.ngram_tokens >= 0 && config.speculation.draft_tokens >= 0);
     CHECK(config.speculation.draft_rows >= 0);

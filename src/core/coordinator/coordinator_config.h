@@ -80,6 +80,9 @@ struct CoordinatorConfig {
     std::int32_t n_layers = 0;
     std::int32_t context_length = 0;
     std::int32_t vocab_size = 0;  // 0: it is not known, and no token is too high
+    // The model is an encoder (spec::ModelSpec::encoder): each prompt is computed in one piece, and
+    // nothing but embeddings is asked for. Then there is no prefix cache.
+    bool encoder = false;
     std::int32_t block_size = 16;
     spec::AttentionWindow window = {};  // of the model; workers have the same
     std::int32_t max_waiting = 1024;    // more requests are refused with queue_full

@@ -31,6 +31,10 @@ void Dispatcher::on(TimePoint now, const Submitted& event) {
         state.last_progress = now;
         return resume(std::move(state), *event.begun);
     }
+    if (config_.encoder && !request.wants_embedding()) {
+        return refuse(RejectReason::never_fits,
+                      "the model is an encoder: it makes embeddings and draws no tokens", 0);
+    }
     if (prompt == 0) return refuse(RejectReason::never_fits, "the prompt has no tokens", 0);
     if (prompt + std::max(request.max_tokens, 1) > config_.context_length) {
         return refuse(RejectReason::too_long,

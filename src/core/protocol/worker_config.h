@@ -28,7 +28,10 @@ struct WorkerConfig {
     std::optional<PromptsFirst> prompts_first = {};
     Duration report_interval = base::from_ms(500);
     bool prefix_cache = false;  // keep full blocks for later sequences with the same first tokens
-    bool list_pages = true;     // fill BatchChunk::pages; an engine without KV memory needs none
+    // An encoder's prompts: each is computed in one piece, in a batch larger than others if need
+    // be.
+    bool whole_prompts = false;
+    bool list_pages = true;  // fill BatchChunk::pages; an engine without KV memory needs none
     std::int32_t transfer_pages = 512;  // the most pages of KV in one message to another worker
     // KV that arrived for a sequence is given back when the sequence does not follow within this
     // time.

@@ -36,6 +36,7 @@ class BatchBuilder {
     std::int32_t add(Sequence& seq, std::int32_t max_rows) {
         const PendingRows& rows = seq.pending.front();
         if (starts(seq) && swapping()) return 0;
+        if (state_.config.whole_prompts && !seq.is_decode(rows)) return add_whole(seq, max_rows);
         std::int32_t count = rows.up_to(max_rows);
         // A draft that is longer than any batch takes goes alone.
         if (count == 0 && plan_.chunks.empty()) count = rows.up_to(rows.size());
@@ -50,6 +51,19 @@ class BatchBuilder {
             return 0;
         }
         take(seq, count);
+        return count;
+    }
+    // Adds all rows of the sequence's oldest input. Where they are more than max_rows, they are the
+    // batch's only prompt.
+    std::int32_t add_whole(Sequence& seq, std::int32_t max_rows) {
+        const std::int32_t count = seq.pending.front().size();
+        if (count > max_rows && has_whole_prompt_) return 0;
+        if (!fits(seq, count)) {
+            state_.report_stuck(seq, "no free KV pages for the whole prompt", actions_);
+            return 0;
+        }
+        take(seq, count);
+        has_whole_prompt_ = true;
         return count;
     }
     // Adds so many rows of the sequence's oldest input, for which there are pages.
@@ -127,6 +141,7 @@ class BatchBuilder {
     BatchPlan& plan_;
     RunningBatch& batch_;
     std::vector<WorkerAction>& actions_;
+    bool has_whole_prompt_ = false;
 };
 
 // Says whether the batch should wait for decodes that are about to be back

@@ -55,6 +55,7 @@ Worker::Worker(WorkerId self, const WorkerConfig& config) : impl_(std::make_uniq
         CHECK(config.prompts_first->max_batched_tokens > 0 && config.prompts_first->max_seqs > 0);
         CHECK(config.prompts_first->delay_factor >= 0);
     }
+    CHECK(!config.whole_prompts || !config.prefix_cache);
     impl_->self = self;
     impl_->config = config;
 }

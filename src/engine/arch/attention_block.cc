@@ -5,6 +5,8 @@
 namespace helix::engine {
 namespace {
 
+constexpr const char* kSumNorm = "attn_output_norm";
+
 std::int64_t q_width(const model::ModelConfig& config, std::int32_t layer) {
     return std::int64_t{config.n_heads} * config.head_dim_of(layer);
 }
@@ -31,6 +33,7 @@ std::vector<std::string> whole_tensors(const model::ModelConfig& config, std::in
     if (config.qkv_bias) names.insert(names.end(), {"attn_q.bias", "attn_k.bias", "attn_v.bias"});
     if (config.has_qk_weights())
         names.insert(names.end(), {"attn_q_norm.weight", "attn_k_norm.weight"});
+    for (std::string& name : SumNorm::tensors(config, kSumNorm)) names.push_back(std::move(name));
     return names;
 }
 
@@ -101,6 +104,7 @@ base::Result<AttentionWeights> AttentionWeights::load(WeightLoader& loader,
     if (config.output_norms) {
         TRY(weights.output_norm, loader.vector(name("post_attention_norm.weight"), hidden));
     }
+    TRY(weights.sum_norm, SumNorm::load(loader, config, layer, kSumNorm));
     if (config.qkv_bias) {
         TRY(weights.q_bias, loader.vector(name("attn_q.bias"), queries));
         TRY(weights.k_bias, loader.vector(name("attn_k.bias"), keys));
@@ -176,9 +180,11 @@ base::Status AttentionRunner::run(Device& device, const model::ModelConfig& conf
     device.kv_store({rows.kv, *k_, *v_, rows.sequences, heads});
     device.attention({rows.kv, *q_, *attended_, config.n_heads, config.window_of(layer),
                       rows.sequences, config.attention_scale, config.attention_softcap,
-                      weights.sinks.get(), heads, config.chunked_attention});
-    return shared.added.run(device, config, *weights.output, *attended_, weights.output_norm.get(),
-                            rows, weights.output_bias.get());
+                      weights.sinks.get(), heads, config.chunked_attention, config.encoder});
+    TRY_VOID(shared.added.run(device, config, *weights.output, *attended_,
+                              weights.output_norm.get(), rows, weights.output_bias.get()));
+    weights.sum_norm.run(device, config, rows);
+    return base::Ok{};
 }
 
 }  // namespace helix::engine

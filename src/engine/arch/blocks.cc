@@ -39,7 +39,30 @@ void gate_rows(Device& device, const model::ModelConfig& config, Buffer& gate, c
             return device.clamped_swiglu({gate, up, rows, width});
         case model::Activation::squared_relu:
             return device.reglu({gate, up, rows, width});
+        case model::Activation::exact_gelu:
+            return device.gelu({gate, rows, width});
     }
+}
+
+std::vector<std::string> SumNorm::tensors(const model::ModelConfig& config, const char* name) {
+    if (!config.sum_norms) return {};
+    return {fmt::format("{}.weight", name), fmt::format("{}.bias", name)};
+}
+
+base::Result<SumNorm> SumNorm::load(WeightLoader& loader, const model::ModelConfig& config,
+                                    std::int32_t layer, const char* name) {
+    SumNorm norm;
+    const std::vector<std::string> names = tensors(config, name);
+    if (names.empty()) return norm;
+    TRY(norm.weight, loader.vector(layer_tensor(layer, names[0]), config.hidden));
+    TRY(norm.bias, loader.vector(layer_tensor(layer, names[1]), config.hidden));
+    return norm;
+}
+
+void SumNorm::run(Device& device, const model::ModelConfig& config, const LayerRows& rows) const {
+    if (weight == nullptr) return;
+    norm_rows(device, config, rows.hidden, *weight, rows.hidden, rows.rows);
+    device.add_bias({rows.hidden, *bias, rows.rows, config.hidden});
 }
 
 base::Status NormedRows::run(Device& device, const model::ModelConfig& config,

@@ -28,9 +28,20 @@ base::Result<std::int64_t> tensors_bytes(const WeightLoader& loader, std::int32_
 void norm_rows(Device& device, const model::ModelConfig& config, const Buffer& x,
                const Buffer& weight, Buffer& y, std::int64_t rows);
 
-// gate = activation(gate) * up, by the model's activation.
+// gate = activation(gate) * up, by the model's activation; or gelu(gate) alone where it has that.
 void gate_rows(Device& device, const model::ModelConfig& config, Buffer& gate, const Buffer& up,
                std::int64_t rows, std::int64_t width);
+
+// The norm of a sum of residuals and what a block has added, which takes its place.
+struct SumNorm {
+    std::unique_ptr<Buffer> weight, bias;  // [hidden] or null
+
+    // The tensors of its name in a layer; no tensors where the model has no such norms.
+    static std::vector<std::string> tensors(const model::ModelConfig& config, const char* name);
+    static base::Result<SumNorm> load(WeightLoader& loader, const model::ModelConfig& config,
+                                      std::int32_t layer, const char* name);
+    void run(Device& device, const model::ModelConfig& config, const LayerRows& rows) const;
+};
 
 // What a block reads: the rows' residuals, normed where the model norms them.
 class NormedRows {
@@ -65,7 +76,7 @@ struct BlockRows {
     AddedRows added;
 };
 
-// x += W_o attention(norm(x)), over paged keys and values.
+// x += W_o attention(norm(x)), over paged keys and values; or x = norm(x + W_o attention(x)).
 struct AttentionWeights {
     std::unique_ptr<Buffer> norm, norm_bias;         // [hidden] or null
     std::unique_ptr<Matrix> q, k, v;                 // [heads * head_dim, hidden]
@@ -75,6 +86,7 @@ struct AttentionWeights {
     std::unique_ptr<Matrix> output;                  // [hidden, n_heads * head_dim]
     std::unique_ptr<Buffer> output_bias;             // [hidden] or null
     std::unique_ptr<Buffer> output_norm;             // [hidden] or null
+    SumNorm sum_norm;
 
     static base::Result<std::int64_t> bytes(const WeightLoader& loader,
                                             const model::ModelConfig& config, std::int32_t layer);
@@ -102,12 +114,15 @@ class AttentionRunner {
 };
 
 // x += W_down (silu(W_gate n) * W_up n), n = norm(x), or what attention has read; or with GELU, or
-// x += W_down relu(W_up n)^2.
+// x += W_down relu(W_up n)^2; or of an encoder, with biases, x = norm(x + W_down gelu(W_up x)).
 struct FeedForwardWeights {
     std::unique_ptr<Buffer> norm, norm_bias;  // [hidden] or null
     std::unique_ptr<Matrix> gate, up;         // [ffn, hidden]; gate may be null
     std::unique_ptr<Matrix> down;             // [hidden, ffn]
     std::unique_ptr<Buffer> output_norm;      // [hidden] or null
+    std::unique_ptr<Buffer> up_bias;          // [ffn] or null
+    std::unique_ptr<Buffer> down_bias;        // [hidden] or null
+    SumNorm sum_norm;
 
     static base::Result<std::int64_t> bytes(const WeightLoader& loader,
                                             const model::ModelConfig& config, std::int32_t layer);

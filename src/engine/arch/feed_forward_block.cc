@@ -3,6 +3,8 @@
 namespace helix::engine {
 namespace {
 
+constexpr const char* kFeedForwardSumNorm = "layer_output_norm";
+
 // Of two blocks side by side both read what attention's norm makes.
 bool has_norm(const model::ModelConfig& config) {
     return config.input_norms && !config.parallel_blocks;
@@ -19,6 +21,9 @@ base::Result<std::int64_t> FeedForwardWeights::bytes(const WeightLoader& loader,
     if (config.norm_bias) names.emplace_back("ffn_norm.bias");
     if (has_norm(config)) names.push_back(config.feed_forward_norm);
     if (config.output_norms) names.emplace_back("post_ffw_norm.weight");
+    if (config.feed_forward_bias) names.insert(names.end(), {"ffn_up.bias", "ffn_down.bias"});
+    for (std::string& name : SumNorm::tensors(config, kFeedForwardSumNorm))
+        names.push_back(std::move(name));
     TRY(std::int64_t sum, tensors_bytes(loader, layer, names));
     if (config.fused_gate_up) {
         const std::int64_t rows[] = {config.dense_width(), config.dense_width()};
@@ -57,6 +62,11 @@ base::Result<FeedForwardWeights> FeedForwardWeights::load(WeightLoader& loader,
     if (config.output_norms) {
         TRY(weights.output_norm, loader.vector(name("post_ffw_norm.weight"), config.hidden));
     }
+    if (config.feed_forward_bias) {
+        TRY(weights.up_bias, loader.vector(name("ffn_up.bias"), ffn));
+        TRY(weights.down_bias, loader.vector(name("ffn_down.bias"), config.hidden));
+    }
+    TRY(weights.sum_norm, SumNorm::load(loader, config, layer, kFeedForwardSumNorm));
     return weights;
 }
 
@@ -89,6 +99,7 @@ base::Status FeedForwardRunner::make_gate(Device& device, const model::ModelConf
     if (weights.gate == nullptr) {
         const ops::Projection up[] = {{*weights.up, *gate_}};
         device.matmul({normed, rows, up});
+        if (weights.up_bias != nullptr) device.add_bias({*gate_, *weights.up_bias, rows, ffn});
         gate_rows(device, config, *gate_, *gate_, rows, ffn);
         return base::Ok{};
     }
@@ -112,7 +123,10 @@ base::Status FeedForwardRunner::run_normed(Device& device, const model::ModelCon
                                            const FeedForwardWeights& weights, const LayerRows& rows,
                                            BlockRows& shared) {
     TRY_VOID(make_gate(device, config, weights, shared.normed.values(), rows.rows));
-    return shared.added.run(device, config, *weights.down, *gate_, weights.output_norm.get(), rows);
+    TRY_VOID(shared.added.run(device, config, *weights.down, *gate_, weights.output_norm.get(),
+                              rows, weights.down_bias.get()));
+    weights.sum_norm.run(device, config, rows);
+    return base::Ok{};
 }
 
 }  // namespace helix::engine

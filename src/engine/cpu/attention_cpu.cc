@@ -44,7 +44,8 @@ void PagedAttention::run(const Kernels& kernels, ThreadPool& pool, const KvLayou
         task.out = out + at;
         task.n_heads = group;
         task.head_dim = layout.head_dim;
-        task.n_positions = sequence.first_position + static_cast<int>(r) + 1;
+        const std::int64_t last = shape.both_ways ? sequence.rows - 1 : r;
+        task.n_positions = sequence.first_position + static_cast<int>(last) + 1;
         task.begin = first_attended(task.n_positions - 1, shape.window, shape.chunked);
         task.scale = scale;
         task.softcap = shape.softcap;
@@ -101,7 +102,8 @@ void CpuDevice::attention(const ops::Attention& op) {
                                     op.scale,
                                     op.softcap,
                                     op.sinks == nullptr ? nullptr : data_of(*op.sinks),
-                                    op.chunked};
+                                    op.chunked,
+                                    op.both_ways};
     attention_.run(kernels_, pool_, kv.layout().of_heads(op.heads), shape, sequences_,
                    data_of(op.q), data_of(op.out));
 }

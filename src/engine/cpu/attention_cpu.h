@@ -25,12 +25,13 @@ struct AttentionShape {
     float softcap = 0;             // of what they are then; 0: none
     const float* sinks = nullptr;  // [n_heads], as ops::Attention has them
     bool chunked = false;          // the window is a chunk
+    bool both_ways = false;        // rows attend to all rows of their sequence
 };
 
-// Causal attention: out = softmax(scale * q K^T) V for each row over the positions up to
-// its own that are within the window, whose keys and values are in the pages. Query heads h share
-// KV head h / (n_heads / n_kv_heads). q, out: [rows, n_heads, head_dim]. Each head's rank attends;
-// layout and pool have the same ranks.
+// Attention as ops::Attention has it: out = softmax(scale * q K^T) V for each row over the
+// positions that it attends to, whose keys and values are in the pages. Query heads h share KV head
+// h / (n_heads / n_kv_heads). q, out: [rows, n_heads, head_dim]. Each head's rank attends; layout
+// and pool have the same ranks.
 class PagedAttention {
   public:
     void run(const Kernels& kernels, ThreadPool& pool, const KvLayout& layout,

@@ -16,6 +16,7 @@
 #include "engine/ops/copy_rows.h"
 #include "engine/ops/experts.h"
 #include "engine/ops/geglu.h"
+#include "engine/ops/gelu.h"
 #include "engine/ops/kv_layout.h"
 #include "engine/ops/kv_store.h"
 #include "engine/ops/layer_norm.h"
@@ -99,6 +100,7 @@ class Device {
     virtual void add_bias(const ops::AddBias& op) = 0;
     virtual void geglu(const ops::Geglu& op) = 0;
     virtual void reglu(const ops::Reglu& op) = 0;
+    virtual void gelu(const ops::Gelu& op) = 0;
     virtual void clamped_swiglu(const ops::ClampedSwiglu& op) = 0;
     virtual void layer_norm(const ops::LayerNorm& op) = 0;
     virtual void scale_rows(const ops::ScaleRows& op) = 0;

@@ -59,6 +59,7 @@ class DeviceGroup final : public Device {
     void add_bias(const ops::AddBias& op) override;
     void geglu(const ops::Geglu& op) override;
     void reglu(const ops::Reglu& op) override;
+    void gelu(const ops::Gelu& op) override;
     void clamped_swiglu(const ops::ClampedSwiglu& op) override;
     void layer_norm(const ops::LayerNorm& op) override;
     void scale_rows(const ops::ScaleRows& op) override;

@@ -146,7 +146,7 @@ void DeviceGroup::attention(const ops::Attention& op) {
                                  op.n_heads / static_cast<int>(ranks()), op.window, op.sequences,
                                  op.scale, op.softcap,
                                  op.sinks == nullptr ? nullptr : &columns_of(*op.sinks, rank),
-                                 heads_of_rank(op.heads, ranks()), op.chunked});
+                                 heads_of_rank(op.heads, ranks()), op.chunked, op.both_ways});
     }
 }
 
@@ -183,6 +183,18 @@ void DeviceGroup::geglu(const ops::Geglu& op) {
 
 void DeviceGroup::reglu(const ops::Reglu& op) {
     run_gated(op, [](Device& device, const ops::Reglu& own) { device.reglu(own); });
+}
+
+void DeviceGroup::gelu(const ops::Gelu& op) {
+    if (op.rows == 0) return;
+    const bool parts = is_divided(op.x);
+    if (parts ? !need_parts(op.x, op.rows, op.width) : !need_whole(op.x)) return;
+    parts ? only_parts(op.x) : only_whole(op.x);
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+        const std::int64_t width =
+            parts ? columns(op.width, static_cast<std::int64_t>(rank)) : op.width;
+        ranks_[rank]->gelu({parts ? columns_of(op.x, rank) : whole_of(op.x, rank), op.rows, width});
+    }
 }
 
 void DeviceGroup::clamped_swiglu(const ops::ClampedSwiglu& op) {

@@ -87,6 +87,8 @@ struct Kernels {
     void (*geglu)(const float* gate, const float* up, std::int64_t n, float* y);
     // y = max(gate, 0) * up; y and up may be gate.
     void (*reglu)(const float* gate, const float* up, std::int64_t n, float* y);
+    // y = gelu(x), see ops/gelu.h; y may be x.
+    void (*gelu)(const float* x, std::int64_t n, float* y);
     // See ops/clamped_swiglu.h; y may be gate.
     void (*clamped_swiglu)(const float* gate, const float* up, std::int64_t n, float* y);
     // y = factor * x, and cap * tanh(y / cap) of it where the cap is above 0; y may be x.

@@ -131,6 +131,33 @@ void reglu(const float* gate, const float* up, std::int64_t n, float* y) {
     }
 }
 
+// See ops/gelu.h. The last coefficient is that of t^9.
+HELIX_INLINE Floats exact_gelu(Floats x) {
+    const Floats one = set1(1.0F);
+    const Floats a = min(set1(14.0F), max(sub(set1(0.0F), x), x));
+    const Floats t = div(one, fma(a, set1(0.25F), one));
+    Floats p = set1(-0.187237933F);
+    p = fma(p, t, set1(0.794700384F));
+    p = fma(p, t, set1(-1.15509403F));
+    p = fma(p, t, set1(0.590449631F));
+    p = fma(p, t, set1(-0.0902904272F));
+    p = fma(p, t, set1(-0.0435807519F));
+    p = fma(p, t, set1(0.284184515F));
+    p = fma(p, t, set1(0.41612488F));
+    p = fma(p, t, set1(1.00300014F));
+    p = fma(p, t, set1(-2.30540347F));
+    const Floats exponent = fma(mul(a, a), set1(-0.5F), p);
+    const Floats tail = mul(mul(a, t), exp(exponent));
+    return sub(max(set1(0.0F), x), tail);
+}
+
+void gelu(const float* x, std::int64_t n, float* y) {
+    std::int64_t i = 0;
+    for (; i + 16 <= n; i += 16) store(y + i, exact_gelu(load(x + i)));
+    const int rest = static_cast<int>(n - i);
+    if (rest > 0) store_first(y + i, rest, exact_gelu(load_first(x + i, rest, 0.0F)));
+}
+
 HELIX_INLINE Floats clamped_silu_times(Floats gate, Floats up) {
     const Floats one = set1(1.0F);
     gate = min(set1(7.0F), gate);

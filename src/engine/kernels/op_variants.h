@@ -43,6 +43,7 @@ Kernels make_table(Isa isa) {
     k.layer_norm = layer_norm;
     k.geglu = geglu;
     k.reglu = reglu;
+    k.gelu = gelu;
     k.scale_row = scale_row;
     k.clamped_swiglu = clamped_swiglu;
     k.exp_row = exp_row;

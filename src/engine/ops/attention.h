@@ -13,10 +13,18 @@ namespace helix::engine::ops {
 
 using spec::first_attended;
 
-// Causal attention: out = softmax(scale * q K^T) V for each row over the positions up to its own
-// that are within the window, whose keys and values are in its sequence's pages; pages before
-// that of the first such position may be core::kNoPage and are not read. Query head h attends to KV
-// head h / (n_heads / n_kv_heads). In chunks of kChunkPositions (sums.h), see
+// Behind the last position that row `row` of a sequence attends to.
+inline std::int32_t end_of_attended(const SequenceRows& sequence, std::int64_t row,
+                                    bool both_ways) {
+    const std::int64_t last = both_ways ? sequence.rows - 1 : row;
+    return sequence.first_position + static_cast<std::int32_t>(last) + 1;
+}
+
+// Attention: out = softmax(scale * q K^T) V for each row over the positions up to its own that are
+// within the window, or both ways over those of all its sequence's rows and before them, whose keys
+// and values are in its sequence's pages; pages before that of the first such position may be
+// core::kNoPage and are not read. Query head h attends to KV head h / (n_heads / n_kv_heads). In
+// chunks of kChunkPositions (sums.h), see
 // docs/numerics.md.
 struct Attention {
     const KvArena& kv;
@@ -31,6 +39,8 @@ struct Attention {
     const Buffer* sinks = nullptr;
     KvHeads heads = {};    // of the layer
     bool chunked = false;  // the window is a chunk, see first_attended()
+    // Rows attend to the rows of their sequence that follow them, too; then there is no window.
+    bool both_ways = false;
 
     float score_scale(int head_dim) const {
         return scale > 0 ? scale : 1.0F / std::sqrt(static_cast<float>(head_dim));

@@ -21,6 +21,7 @@ constexpr ModelCase kModels[] = {
     {"small", model::TensorType::q4_k, ops::KvType::f16},
     {"tiny-qwen3moe", model::TensorType::q8_0, ops::KvType::q8},
     {"tiny-mistral", model::TensorType::bf16, ops::KvType::f32},
+    {"bge", model::TensorType::q8_0, ops::KvType::f16},
 };
 
 // The seed of a case, so that no two have the same numbers.
@@ -92,7 +93,7 @@ class Prover {
         const std::uint64_t seed = case_seed(request_.seed, number, 0);
         outcome.cases = 1;
         const Values right = model_values(request_.right, c, seed);
-        outcome.wrong = compare("greedy tokens and log-probabilities", request_.seed,
+        outcome.wrong = compare("what the model answers", request_.seed,
                                 model_values(request_.device, c, seed), right);
         outcome.seconds = std::chrono::duration<double>(ProofClock::now() - began).count();
         finish(std::move(outcome));

@@ -86,12 +86,30 @@ core::BatchPlan next_rows(const model::ModelConfig& config, std::int32_t first,
     return plan;
 }
 
+// The embedding of an encoder's text, and that of the first half of it.
+Values embeddings_of(Backend& backend, const model::ModelConfig& config,
+                     const std::vector<spec::Token>& text) {
+    std::vector<float> values;
+    for (const std::ptrdiff_t length : {std::ssize(text), std::ssize(text) / 2}) {
+        core::BatchPlan plan = next_rows(config, 0, {text.begin(), text.begin() + length}, true);
+        plan.chunks.front().pooling = config.pooling;
+        TRY(const BatchResult result,
+            backend.run(plan, [](const core::PayloadRef&) { return std::span<const float>(); }));
+        if (result.pooled.size() != 1 || !result.failed.empty())
+            return base::Error{base::Errc::internal, "the model has made no embedding"};
+        const std::vector<float>& embedding = result.pooled.front().embedding;
+        values.insert(values.end(), embedding.begin(), embedding.end());
+    }
+    return values;
+}
+
 Values answer_of(Backend& backend, const model::ModelConfig& config, base::Random& random) {
     TRY(const std::int64_t pages, backend.load({0, config.n_layers}));
     static_cast<void>(pages);
     std::vector<spec::Token> prompt(kPrompt);
     for (spec::Token& token : prompt)
         token = static_cast<spec::Token>(random.below(static_cast<std::uint64_t>(config.vocab)));
+    if (config.encoder) return embeddings_of(backend, config, prompt);
     std::vector<float> values;
     std::int32_t done = 0;
     std::vector<spec::Token> rows(prompt.begin(), prompt.begin() + kPiece);

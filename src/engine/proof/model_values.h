@@ -16,7 +16,7 @@ namespace helix::engine::proof {
 using OpenDevice =
     std::function<base::Result<std::unique_ptr<Device>>(const model::ModelConfig& config)>;
 
-// A synthetic model of a shape that synth_shapes() has.
+// A synthetic model of a shape that synth_shapes() or synth_likes() has.
 struct ModelCase {
     const char* shape;
     model::TensorType weights;
@@ -24,8 +24,8 @@ struct ModelCase {
 };
 
 // The tokens that a model of random weights says greedily after a random prompt, whose rows come in
-// pieces, and the log-probabilities of the best of each. The model is written to the temporary
-// folder and removed.
+// pieces, and the log-probabilities of the best of each; or the embeddings that an encoder makes.
+// The model is written to the temporary folder and removed.
 Values model_values(const OpenDevice& open, const ModelCase& c, std::uint64_t seed);
 
 }  // namespace helix::engine::proof

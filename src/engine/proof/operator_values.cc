@@ -201,7 +201,7 @@ Values attention_values(Device& device, const AttentionCase& c, std::uint64_t se
     TRY(const auto out, poisoned_buffer(device, floats));
     TRY(const auto sinks, filled_buffer(device, random_floats(random, size_of(c.n_heads), 3)));
     device.attention({*kv, *q, *out, c.n_heads, c.window, last, c.scale, c.softcap,
-                      c.sinks ? sinks.get() : nullptr, heads, c.chunked});
+                      c.sinks ? sinks.get() : nullptr, heads, c.chunked, c.both_ways});
     std::vector<float> result;
     TRY_VOID(read_all(device, *out, result));
     return result;
@@ -292,6 +292,18 @@ Values geglu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
 
 Values reglu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
     return gated_values(device, c, seed, &Device::reglu);
+}
+
+Values gelu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
+    base::Random random(seed);
+    TRY(const auto x, filled_buffer(device, hostile_rows(random, c)));
+    TRY(const NextProduct next, NextProduct::create(device, c, seed));
+    device.gelu({*x, c.rows, c.width});
+    next.multiply(device, *x, c.rows);
+    std::vector<float> values;
+    TRY_VOID(read_all(device, *x, values));
+    TRY_VOID(next.read(device, values));
+    return values;
 }
 
 Values clamped_swiglu_values(Device& device, const WidthCase& c, std::uint64_t seed) {

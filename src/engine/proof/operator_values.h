@@ -61,6 +61,7 @@ struct AttentionCase {
     bool sinks = false;
     int rooms = 1;         // pages are made for so many times as many heads, in as many parts
     bool chunked = false;  // the window is a chunk
+    bool both_ways = false;
 };
 Values attention_values(Device& device, const AttentionCase& c, std::uint64_t seed);
 
@@ -86,6 +87,7 @@ Values clamped_swiglu_values(Device& device, const WidthCase& c, std::uint64_t s
 // The same with GELU.
 Values geglu_values(Device& device, const WidthCase& c, std::uint64_t seed);
 Values reglu_values(Device& device, const WidthCase& c, std::uint64_t seed);
+Values gelu_values(Device& device, const WidthCase& c, std::uint64_t seed);
 // Into another buffer, and in place.
 Values layer_norm_values(Device& device, const WidthCase& c, std::uint64_t seed);
 // With a factor alone, and with a cap; what is no number is among them where there are more than 8.

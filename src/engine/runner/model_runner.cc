@@ -125,9 +125,9 @@ base::Result<std::int64_t> ModelRunner::weight_bytes(const WeightLoader& loader,
     }
     if (layers.begin == 0) {
         TRY(const std::int64_t bytes, loader.bytes(kEmbedding));
-        sum += bytes;
+        sum += bytes + (config_.encoder ? EncoderInput::bytes(config_) : 0);
     }
-    if (layers.end == config_.n_layers) {
+    if (layers.end == config_.n_layers && !config_.encoder) {
         TRY(const std::int64_t head, loader.bytes(config_.tied_embeddings ? kEmbedding : kHead));
         TRY(const std::int64_t norm, loader.bytes(kOutputNorm));
         sum += head + norm;
@@ -141,7 +141,7 @@ base::Status ModelRunner::load_weights(WeightLoader& loader, spec::LayerRange la
         if (!layers.contains(l)) architecture_->drop_layer(l);
     }
     if (layers.begin > 0) drop_embedding();
-    const bool needs_head = layers.end == config_.n_layers;
+    const bool needs_head = layers.end == config_.n_layers && !config_.encoder;
     if (!needs_head) drop_head();
     // In this order: what is large is unpacked beside little else, and a tied head is packed while
     // the embedding is in use, so that a source that makes or fetches it does so once.
@@ -185,6 +185,9 @@ base::Status ModelRunner::load_embedding() {
                                          kEmbedding, config_.vocab, config_.hidden, info->rows(),
                                          info->row_length()));
     }
+    if (config_.encoder) {
+        TRY(encoder_input_, EncoderInput::load(*weights_, config_));
+    }
     TRY(embedding_, weights_->tensor(kEmbedding));
     CHECK(embedding_.size() == info->bytes);
     embedding_type_ = info->type;
@@ -194,6 +197,7 @@ base::Status ModelRunner::load_embedding() {
 void ModelRunner::drop_embedding() {
     if (!embedding_.empty()) weights_->release(kEmbedding);
     embedding_ = {};
+    encoder_input_.reset();
 }
 
 void ModelRunner::drop_kv() {
@@ -292,6 +296,8 @@ base::Status ModelRunner::check_chunk(const core::BatchChunk& chunk,
         return bad("the model has no head that ranks documents");
     if (pools && (chunk.draws != 1 || chunk.drafts != 0 || !is_pooled_so_far(chunk)))
         return bad("its rows cannot be pooled so");
+    if (const std::string problem = problem_of_encoder(chunk); !problem.empty())
+        return bad(problem);
     if (std::ssize(chunk.scored) > rows)
         return bad(fmt::format("{} tokens follow {} rows", chunk.scored.size(), rows));
     if (!chunk.scored.empty() && chunk.sampling.n_logprobs < 0)
@@ -307,6 +313,21 @@ base::Status ModelRunner::check_chunk(const core::BatchChunk& chunk,
                                std::ssize(chunk.history) - chunk.drafts, chunk.prompt_tokens));
     }
     return base::Ok{};
+}
+
+std::string ModelRunner::problem_of_encoder(const core::BatchChunk& chunk) const {
+    if (!config_.encoder) return "";
+    const bool pools = chunk.pooling != spec::Pooling::none;
+    // Others have no result that anybody sees: what layers take is measured with pieces.
+    if (pools && (chunk.first_position != 0 || !chunk.sample))
+        return "an encoder's text is computed in one piece";
+    const std::int64_t end = chunk.first_position + std::ssize(chunk.tokens);
+    if (chunk.layers.begin == 0 && config_.n_positions > 0 && end > config_.n_positions) {
+        return fmt::format("{} positions are needed, of which the model has {}", end,
+                           config_.n_positions);
+    }
+    const bool draws = chunk.sample && !pools;
+    return draws || !chunk.scored.empty() ? "an encoder draws and scores no tokens" : "";
 }
 
 // Says whether what was pooled before the chunk is what these rows go on from.
@@ -333,6 +354,11 @@ base::Result<std::span<const float>> ModelRunner::input_rows(const core::BatchCh
             const auto at = size_of(chunk.tokens[size_of(r)] * row_bytes);
             model::dequantize_row(embedding_type_, embedding_.subspan(at, size_of(row_bytes)),
                                   embedded_.data() + r * hidden);
+            if (encoder_input_) {
+                const auto position = chunk.first_position + static_cast<std::int32_t>(r);
+                return encoder_input_->finish(
+                    position, std::span(embedded_).subspan(size_of(r * hidden), size_of(hidden)));
+            }
             if (config_.embedding_scale == 1.0F) return;
             for (float& x : std::span(embedded_).subspan(size_of(r * hidden), size_of(hidden)))
                 x *= config_.embedding_scale;
@@ -469,6 +495,7 @@ base::Status ModelRunner::norm_for_head(std::span<const ops::RowRange> ranges,
     const std::int64_t hidden = config_.hidden;
     TRY_VOID(make_room(*device_, to, rows * hidden));
     device_->copy_rows({*hidden_, *to, hidden, ranges});
+    if (config_.encoder) return base::Ok{};  // its last layer's sums are normed
     norm_rows(*device_, config_, *to, *output_norm_, *to, rows);
     if (output_norm_bias_ != nullptr) device_->add_bias({*to, *output_norm_bias_, rows, hidden});
     return base::Ok{};

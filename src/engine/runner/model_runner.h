@@ -13,6 +13,7 @@
 #include "engine/device/device.h"
 #include "engine/ops/kv_layout.h"
 #include "engine/runner/draw_tokens.h"
+#include "engine/runner/encoder_input.h"
 #include "engine/runner/reduced_logits.h"
 #include "engine/runner/sampler.h"
 #include "model/model_config.h"
@@ -75,6 +76,8 @@ class ModelRunner final : public Backend {
     base::Status load_embedding();
     void drop_embedding();
     base::Status check_chunk(const core::BatchChunk& chunk, const core::BatchPlan& plan) const;
+    // The same of what is an encoder's alone; empty: it can be run.
+    std::string problem_of_encoder(const core::BatchChunk& chunk) const;
     bool is_pooled_so_far(const core::BatchChunk& chunk) const;
     base::Status activate(const core::BatchPlan& plan, std::int32_t layer,
                           const PayloadRows& payload);
@@ -96,7 +99,7 @@ class ModelRunner final : public Backend {
     base::Status pool(const core::BatchChunk& chunk, std::int64_t first_row, BatchResult& result);
     // The score after a prompt's last state, for want of an embedding.
     base::Result<std::vector<float>> score_alone(std::span<const double> state) const;
-    // Rows of hidden_ to the head's rows, normed.
+    // Rows of hidden_ to the head's rows, normed unless they are an encoder's.
     base::Status norm_for_head(std::span<const ops::RowRange> ranges, std::unique_ptr<Buffer>& to,
                                std::int64_t rows);
     // logits_ after normed rows.
@@ -123,6 +126,7 @@ class ModelRunner final : public Backend {
     std::optional<ops::RopeTable> windowed_rope_table_, temperature_table_;
     std::span<const std::byte> embedding_;
     model::TensorType embedding_type_ = model::TensorType::f32;
+    std::optional<EncoderInput> encoder_input_;  // with an encoder's embedding
     std::unique_ptr<Buffer> output_norm_, output_norm_bias_;
     std::unique_ptr<Matrix> head_;
     std::vector<float> rank_rows_;  // [rows of the rank head, hidden]; empty = none

@@ -137,7 +137,8 @@ AttentionRows rows_of(VulkanCommands::Operator& record, const ops::Attention& op
                     {word(std::ssize(of.rows)), word(std::min(tile_rows, s.rows - r))});
             const std::int32_t position = s.first_position + static_cast<std::int32_t>(r);
             const std::int32_t begin = ops::first_attended(position, op.window, op.chunked);
-            of.rows.push_back({table, word(s.first_row + r), word(begin), word(position + 1), 0});
+            const std::int32_t end = ops::end_of_attended(s, r, op.both_ways);
+            of.rows.push_back({table, word(s.first_row + r), word(begin), word(end), 0});
         }
         table += s.pages.size() * sizeof(VkDeviceAddress);
     }

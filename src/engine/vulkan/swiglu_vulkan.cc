@@ -16,6 +16,7 @@ constexpr std::uint32_t kSilu = 0;
 constexpr std::uint32_t kGelu = 1;
 constexpr std::uint32_t kClamped = 2;
 constexpr std::uint32_t kRelu = 3;
+constexpr std::uint32_t kExactGelu = 4;
 
 }  // namespace
 
@@ -43,6 +44,10 @@ void VulkanDevice::geglu(const ops::Geglu& op) {
 
 void VulkanDevice::reglu(const ops::Reglu& op) {
     gate(op.gate, op.up, op.rows * op.width, op.width, kRelu);
+}
+
+void VulkanDevice::gelu(const ops::Gelu& op) {
+    gate(op.x, op.x, op.rows * op.width, op.width, kExactGelu);
 }
 
 void VulkanDevice::clamped_swiglu(const ops::ClampedSwiglu& op) {

@@ -33,6 +33,8 @@ extern const DecoderTraits kMiniMaxM2;
 extern const DecoderTraits kGptOss;
 extern const DecoderTraits kLlama4;
 extern const DecoderTraits kNemotron;
+extern const DecoderTraits kBert;
+extern const DecoderTraits kNomicBert;
 
 // What an architecture that is known and not supported would need, in a few words; "" for others.
 std::string_view lacking_mechanisms(std::string_view architecture);

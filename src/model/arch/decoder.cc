@@ -202,6 +202,8 @@ base::Status read_scales(const GgufFile& file, const DecoderTraits& traits, Mode
     const auto number = [&](const char* rest, float otherwise) {
         return optional_positive(file, metadata_key(traits, rest), otherwise);
     };
+    config.encoder = config.sum_norms = traits.encoder;
+    config.feed_forward_bias = traits.feed_forward_bias;
     config.parallel_blocks = traits.parallel_blocks;
     config.activation = traits.activation;
     config.attention_scale = traits.attention_scale;
@@ -422,6 +424,13 @@ base::Status read_pooling(const GgufFile& file, const DecoderTraits& traits, Mod
     return base::Ok{};
 }
 
+// Where positions are a table's, no layer turns anything.
+base::Status leave_out_rope(ModelConfig& config) {
+    config.rope_dim = config.head_dim / 2 * 2;
+    config.rope_layers.assign(static_cast<std::size_t>(config.n_layers), false);
+    return base::Ok{};
+}
+
 using LayerTensors = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 
 void add_attention_tensors(const ModelConfig& config, std::int32_t layer, LayerTensors& tensors) {
@@ -500,6 +509,15 @@ LayerTensors layer_tensors(const ModelConfig& config, std::int32_t layer) {
         tensors["post_attention_norm.weight"] = {hidden};
         tensors["post_ffw_norm.weight"] = {hidden};
     }
+    if (config.sum_norms) {
+        for (const char* norm : {"attn_output_norm", "layer_output_norm"})
+            tensors[fmt::format("{}.weight", norm)] =
+                tensors[fmt::format("{}.bias", norm)] = {hidden};
+    }
+    if (config.feed_forward_bias) {
+        tensors["ffn_up.bias"] = {ffn};
+        tensors["ffn_down.bias"] = {hidden};
+    }
     if (config.has_experts(layer)) {
         add_expert_tensors(config, tensors);
         if (!config.dense_beside_experts) return tensors;
@@ -544,9 +562,10 @@ base::Status refuse_other_tensors(const GgufFile& file, const ModelConfig& confi
     const std::int32_t end = config.n_layers + config.n_skipped_layers;
     for (const TensorInfo& tensor : file.tensors()) {
         const std::string_view name = tensor.name;
-        if (name == "token_embd.weight" || name == "output_norm.weight" ||
-            name == "output.weight" || name == kClassifierHead || is_rope_factors(traits, name) ||
-            (config.norm_bias && name == "output_norm.bias")) {
+        const bool of_head = name == "output_norm.weight" || name == "output.weight" ||
+                             name == kClassifierHead || is_rope_factors(traits, name);
+        if (name == "token_embd.weight" || (of_head && !config.encoder) ||
+            (config.norm_bias && name == "output_norm.bias") || is_encoder_tensor(config, name)) {
             continue;
         }
         const std::int32_t layer = layer_of_tensor(name);
@@ -571,6 +590,16 @@ base::Status refuse_other_tensors(const GgufFile& file, const ModelConfig& confi
     return base::Ok{};
 }
 
+base::Status check_head(const GgufFile& file, std::int64_t vocab, ModelConfig& config) {
+    TRY_VOID(expect_tensor(file, "output_norm.weight", {config.hidden}));
+    if (config.norm_bias) TRY_VOID(expect_tensor(file, "output_norm.bias", {config.hidden}));
+    config.tied_embeddings = file.find_tensor("output.weight") == nullptr;
+    if (!config.tied_embeddings) {
+        TRY_VOID(expect_tensor(file, "output.weight", {config.hidden, vocab}));
+    }
+    return base::Ok{};
+}
+
 base::Status check_tensors(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
     const TensorInfo* embedding = file.find_tensor("token_embd.weight");
     if (embedding == nullptr) {
@@ -585,12 +614,7 @@ base::Status check_tensors(const GgufFile& file, const DecoderTraits& traits, Mo
     const std::int64_t vocab = embedding->shape[1];
     config.vocab = static_cast<std::int32_t>(vocab);
     TRY_VOID(expect_tensor(file, "token_embd.weight", {config.hidden, vocab}));
-    TRY_VOID(expect_tensor(file, "output_norm.weight", {config.hidden}));
-    if (config.norm_bias) TRY_VOID(expect_tensor(file, "output_norm.bias", {config.hidden}));
-    config.tied_embeddings = file.find_tensor("output.weight") == nullptr;
-    if (!config.tied_embeddings) {
-        TRY_VOID(expect_tensor(file, "output.weight", {config.hidden, vocab}));
-    }
+    TRY_VOID(config.encoder ? read_encoder(file, traits, config) : check_head(file, vocab, config));
     std::vector<LayerTensors> tensors;
     for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
         tensors.push_back(layer_tensors(config, layer));
@@ -675,11 +699,13 @@ base::Result<ModelConfig> read_decoder(const GgufFile& file, const DecoderTraits
     TRY_VOID(read_window(file, traits, config));
     TRY_VOID(read_heads(file, traits, config));
     TRY_VOID(read_scales(file, traits, config));
-    TRY_VOID(read_rope(file, traits, config));
+    TRY_VOID(traits.position_table ? leave_out_rope(config) : read_rope(file, traits, config));
     TRY_VOID(read_pooling(file, traits, config));
     TRY_VOID(check_tensors(file, traits, config));
     TRY_VOID(check_vocabulary(file, config));
-    TRY(config.rank_head, read_rank_head(file, traits, config));
+    if (!config.encoder) {
+        TRY(config.rank_head, read_rank_head(file, traits, config));
+    }
     return config;
 }
 

@@ -80,6 +80,10 @@ struct DecoderTraits {
     bool norms_less_one = false;
     // Of the model of so many layers scores are divided by the root of hidden / heads; 0: of none.
     std::int32_t layers_scaled_by_hidden = 0;
+    // See ModelConfig: encoders have sum_norms, too.
+    bool encoder = false;
+    bool position_table = false;     // in the place of rope
+    bool feed_forward_bias = false;  // of both matrices
 };
 
 // The traits of the architecture of this name; null: there is none.
@@ -112,6 +116,18 @@ base::Error wrong_metadata(const GgufFile& file, std::string_view key, const std
 base::Result<std::vector<bool>> read_layer_pattern(const GgufFile& file, std::string_view key,
                                                    std::int32_t n_layers, std::int32_t period,
                                                    bool otherwise);
+
+// The tables that encoders have outside of their layers, and the norm of their sum.
+inline constexpr char kPositionTable[] = "position_embd.weight";
+inline constexpr char kTokenTypeTable[] = "token_types.weight";
+inline constexpr char kEmbeddingNorm[] = "token_embd_norm.weight";
+inline constexpr char kEmbeddingNormBias[] = "token_embd_norm.bias";
+
+// Reads what is an encoder's alone, and checks its tensors outside of the layers. Refuses what
+// would make it something else: attention to earlier positions alone, a classifier's head.
+base::Status read_encoder(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config);
+// Whether it is one of these tensors.
+bool is_encoder_tensor(const ModelConfig& config, std::string_view name);
 
 // Reads the keys rope.*: dimensions, base, scaling (none, linear, yarn, longrope) and which layers
 // rotate. head_dim and the window must be set.

@@ -11,7 +11,9 @@
 
 #include "base/check.h"
 #include "model/arch/decoder.h"
+#include "model/hf/hf_encoder.h"
 #include "model/hf/hf_families.h"
+#include "model/hf/json_fields.h"
 #include "model/limits.h"
 #include "model/rope_scaling.h"
 
@@ -23,38 +25,11 @@ using spec::JsonPlace;
 constexpr const char* kPartialRotary = "partial_rotary_factor";
 constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
 
-bool present(const JsonPlace& root, const char* key) {
-    return root.has(key) && !root.child(key).value().is_null();
-}
-
-base::Result<std::int32_t> count(const JsonPlace& root, const char* key, std::int64_t high) {
-    TRY(const JsonPlace place, root.member(key));
-    TRY(const std::int64_t value, place.integer());
-    if (value < 1 || value > high) return place.error(fmt::format("1 to {}", high));
-    return static_cast<std::int32_t>(value);
-}
-
-base::Result<std::int32_t> count_or(const JsonPlace& root, const char* key, std::int64_t high,
-                                    std::int32_t otherwise) {
-    if (!present(root, key)) return otherwise;
-    return count(root, key, high);
-}
-
-base::Result<bool> flag_or(const JsonPlace& root, const char* key, bool otherwise) {
-    if (!present(root, key)) return otherwise;
-    const JsonPlace place = root.child(key);
-    if (!place.value().is_boolean()) return place.error("true or false");
-    return place.value().get<bool>();
-}
-
-base::Result<float> positive_or(const JsonPlace& root, const char* key, double otherwise) {
-    if (!present(root, key)) return static_cast<float>(otherwise);
-    const JsonPlace place = root.child(key);
-    TRY(const double value, place.number());
-    const auto narrow = static_cast<float>(value);
-    if (!std::isfinite(narrow) || narrow <= 0) return place.error("a number above zero");
-    return narrow;
-}
+using json_fields::count;
+using json_fields::count_or;
+using json_fields::flag_or;
+using json_fields::positive_or;
+using json_fields::present;
 
 // Reads one config.json. The keys of the metadata begin with the architecture's name.
 class ConfigReader {
@@ -700,6 +675,7 @@ base::Result<HfConfig> read_hf_config(const std::string& text, const std::string
         TRY(place, root.member("model_type"));
         TRY(type, place.text());
     }
+    if (is_hf_encoder(type)) return read_hf_encoder(root, type, metadata);
     for (const HfFamily& family : hf_families()) {
         if (family.type != type) continue;
         metadata.set("general.architecture", std::string(family.architecture));
@@ -717,6 +693,7 @@ base::Result<HfConfig> read_hf_config(const std::string& text, const std::string
     }
     std::vector<std::string_view> known;
     for (const HfFamily& family : hf_families()) known.push_back(family.type);
+    for (const std::string_view encoder : hf_encoders()) known.push_back(encoder);
     return place.error(fmt::format("one of {}", fmt::join(known, ", ")));
 }
 

@@ -74,6 +74,11 @@ struct HfConfig {
     std::map<std::string, std::vector<float>, std::less<>> rope_factors;
     std::vector<std::int64_t> end_tokens;  // eos_token_id, one or several
     std::int64_t bos_token = -1;           // bos_token_id, -1 without one
+    // Of an encoder: rows of its tables of positions, whose first ones no text has, and of token
+    // types; 0: there is no such table.
+    std::int32_t n_positions = 0;
+    std::int32_t first_position = 0;
+    std::int32_t n_token_types = 0;
 };
 
 // text is the file's content, file its name for messages. Writes the keys of the model's

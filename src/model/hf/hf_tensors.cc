@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "model/arch/decoder.h"
+#include "model/hf/hf_encoder.h"
 
 namespace helix::model {
 namespace {
@@ -305,6 +306,7 @@ std::int32_t layer_of(const HfConfig& config, std::string_view name) {
 }  // namespace
 
 std::vector<HfTensor> hf_tensors(const HfConfig& config) {
+    if (config.traits->encoder) return hf_encoder_tensors(config);
     List list(config);
     list.matrix("token_embd.weight", config.prefix + "embed_tokens.weight", config.vocab,
                 config.hidden);
@@ -319,6 +321,7 @@ std::vector<HfTensor> hf_tensors(const HfConfig& config) {
 }
 
 bool is_spare_hf_tensor(const HfConfig& config, std::string_view name) {
+    if (config.traits->encoder) return is_spare_encoder_tensor(name);
     const std::int32_t layer = layer_of(config, name);
     if (layer >= config.n_layers && layer < config.n_layers + config.n_skipped_layers) return true;
     // Where there is more than the text model, what reads images and sounds is left out.

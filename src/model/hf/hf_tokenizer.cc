@@ -529,7 +529,10 @@ class TokenizerReader {
     bool template_has_special(bool begin) const {
         if (!root_.has("post_processor")) return false;
         for (const JsonPlace& part : parts_of(root_.child("post_processor"), "processors")) {
-            if (type_of(part.value()) != "TemplateProcessing" || !part.has("single")) continue;
+            const std::string type = type_of(part.value());
+            // Of BERT and RoBERTa: [CLS] and [SEP], or what stands for them.
+            if (type == "BertProcessing" || type == "RobertaProcessing") return true;
+            if (type != "TemplateProcessing" || !part.has("single")) continue;
             const nlohmann::json& single = part.value()["single"];
             if (!single.is_array() || single.empty()) continue;
             const nlohmann::json& piece = begin ? single.front() : single.back();

@@ -322,6 +322,13 @@ void draw_poison(Random& random, FuzzCase& c) {
     }
 }
 
+// As of encoders, whose prompts are computed in one piece.
+void draw_whole_prompts(Random& random, FuzzCase& c) {
+    if (!random.chance(0.1)) return;
+    c.cluster.worker.whole_prompts = true;
+    c.cluster.worker.prefix_cache = c.cluster.coordinator.prefix_cache = false;
+}
+
 // What saves rows: the prefix cache and drafts.
 void draw_shortcuts(Random& random, FuzzCase& c) {
     core::CoordinatorConfig& config = c.cluster.coordinator;
@@ -508,8 +515,10 @@ FuzzCase draw_case(std::uint64_t seed) {
     draw_replacements(replacements, c);
     Random fleets(base::hash_pair(seed, 0x6a7e5U));
     draw_gateway_faults(fleets, c);
+    Random pieces(base::hash_pair(seed, 0x3401eU));
+    draw_whole_prompts(pieces, c);
     Random window(seed ^ 0x817d08U);
-    draw_window(window, c);
+    if (!c.cluster.worker.whole_prompts) draw_window(window, c);  // encoders have none
     c.calm_s = calm_bound(c);
     return c;
 }

@@ -17,15 +17,39 @@ layout(push_constant, scalar) uniform Push {
     uint count;
 };
 // What the gate is put through: 0, SiLU; 1, GELU; 2, SiLU of clamped numbers (ops/clamped_swiglu.h);
-// 3, ReLU.
+// 3, ReLU; 4, GELU (ops/gelu.h), without another factor.
 layout(constant_id = 2) const uint kActivation = 0;
 shared uvec4 made[kLanes / 4u];
+
+float exact_gelu(float x) {
+    if (is_nan(x)) return x;
+    const float magnitude = uintBitsToFloat(floatBitsToUint(x) & 0x7fffffffu);
+    const float a = magnitude > 14.0 ? 14.0 : magnitude;
+    const float t = div(1.0, fma_exact(a, 0.25, 1.0));
+    // The coefficients of t^9, t^8, ... of the CPU's kernel.
+    float p = uintBitsToFloat(0xbe3fbb4du);
+    p = fma_exact(p, t, uintBitsToFloat(0x3f4b717cu));
+    p = fma_exact(p, t, uintBitsToFloat(0xbf93da1fu));
+    p = fma_exact(p, t, uintBitsToFloat(0x3f1727b5u));
+    p = fma_exact(p, t, uintBitsToFloat(0xbdb8ea30u));
+    p = fma_exact(p, t, uintBitsToFloat(0xbd3281bbu));
+    p = fma_exact(p, t, uintBitsToFloat(0x3e9180a2u));
+    p = fma_exact(p, t, uintBitsToFloat(0x3ed50e52u));
+    p = fma_exact(p, t, uintBitsToFloat(0x3f80624fu));
+    p = fma_exact(p, t, uintBitsToFloat(0xc0138bbbu));
+    precise const float square = a * a;
+    precise const float share = a * t;
+    precise const float tail = share * exp_of(fma_exact(square, -0.5, p));
+    precise const float value = (x > 0.0 ? x : 0.0) - tail;
+    return value;
+}
 
 float gated(float g, float u) {
     if (kActivation == 3) {
         precise const float product = (g > 0.0 ? g : 0.0) * u;
         return product;
     }
+    if (kActivation == 4) return exact_gelu(g);
     precise float minus = 0.0 - g;
     if (kActivation == 1) {
         precise float square = g * g;

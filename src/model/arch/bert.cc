@@ -1,0 +1,97 @@
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "model/arch/decoder.h"
+#include "model/limits.h"
+#include "model/model_config.h"
+
+// Encoders, which make embeddings: BERT (bge, E5, MiniLM) and RoBERTa, whose tensors and keys are
+// the same in a file, XLM-RoBERTa (bge-m3, multilingual E5) among them; and nomic-bert, which has
+// rope in the place of a table of positions, and SwiGLU. Each sum of residuals is normed: x =
+// norm(x + attention(x)), x = norm(x + feed-forward(x)).
+//
+// Devlin and others: BERT: Pre-training of Deep Bidirectional Transformers, 2018.
+
+namespace helix::model {
+
+const DecoderTraits kBert{.name = "bert",
+                          .qkv_bias = Presence::always,
+                          .output_bias = true,
+                          .input_norms = false,
+                          .norm = NormKind::layer,
+                          .activation = Activation::exact_gelu,
+                          .encoder = true,
+                          .position_table = true,
+                          .feed_forward_bias = true};
+
+const DecoderTraits kNomicBert{.name = "nomic-bert",
+                               .rope_pairs = RopePairs::halves,
+                               .input_norms = false,
+                               .fused_qkv = true,
+                               .norm = NormKind::layer,
+                               .encoder = true};
+
+namespace {
+
+base::Status refuse_what_is_no_encoder(const GgufFile& file, const DecoderTraits& traits) {
+    const std::string causal_key = metadata_key(traits, "attention.causal");
+    if (file.find(causal_key) != nullptr) {
+        TRY(const bool causal, file.get_bool(causal_key));
+        if (causal)
+            return wrong_metadata(file, causal_key,
+                                  "true, supported in this architecture is false");
+    }
+    const std::string pooling_key = metadata_key(traits, "pooling_type");
+    TRY(const std::int32_t pooling, optional_int(file, pooling_key, 0, limits::kMaxContext, 0));
+    if (pooling == static_cast<std::int32_t>(spec::Pooling::rank)) {
+        return wrong_metadata(file, pooling_key,
+                              "4 (a cross-encoder, which ranks documents) is not supported in this "
+                              "architecture");
+    }
+    for (const TensorInfo& tensor : file.tensors()) {
+        if (!tensor.name.starts_with("cls")) continue;
+        return base::invalid(fmt::format(
+            "{}: tensor {}: a classifier's head; cross-encoders are not supported in architecture "
+            "{}",
+            file.label(), tensor.name, traits.name));
+    }
+    return base::Ok{};
+}
+
+// The rows of a table of hidden columns; 0 where there is no such tensor.
+base::Result<std::int32_t> table_rows(const GgufFile& file, const char* name, std::int32_t hidden) {
+    const TensorInfo* table = file.find_tensor(name);
+    if (table == nullptr) return 0;
+    const std::int64_t rows = table->shape.size() > 1 ? table->shape[1] : 1;
+    if (table->shape.size() > 2 || table->shape[0] != hidden || rows > limits::kMaxContext ||
+        table->type != TensorType::f32) {
+        return base::invalid(
+            fmt::format("{}: tensor {}: expected at most {} rows of {} elements of type f32",
+                        file.label(), name, limits::kMaxContext, hidden));
+    }
+    return static_cast<std::int32_t>(rows);
+}
+
+}  // namespace
+
+base::Status read_encoder(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
+    TRY_VOID(refuse_what_is_no_encoder(file, traits));
+    for (const char* name : {kEmbeddingNorm, kEmbeddingNormBias})
+        TRY_VOID(expect_tensor(file, name, {config.hidden}));
+    TRY(config.n_token_types, table_rows(file, kTokenTypeTable, config.hidden));
+    if (!traits.position_table) return base::Ok{};
+    TRY(config.n_positions, table_rows(file, kPositionTable, config.hidden));
+    if (config.n_positions >= config.context_length) return base::Ok{};
+    return wrong_metadata(file, metadata_key(traits, "context_length"),
+                          fmt::format("{}, tensor {} has {} rows", config.context_length,
+                                      kPositionTable, config.n_positions));
+}
+
+bool is_encoder_tensor(const ModelConfig& config, std::string_view name) {
+    if (!config.encoder) return false;
+    return name == kEmbeddingNorm || name == kEmbeddingNormBias || name == kTokenTypeTable ||
+           (config.n_positions > 0 && name == kPositionTable);
+}
+
+}  // namespace helix::model

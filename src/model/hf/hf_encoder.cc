@@ -1,0 +1,288 @@
+#include "model/hf/hf_encoder.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "model/arch/decoder.h"
+#include "model/hf/json_fields.h"
+#include "model/limits.h"
+
+namespace helix::model {
+namespace {
+
+using json_fields::count;
+using json_fields::count_or;
+using json_fields::flag_or;
+using json_fields::positive_or;
+using json_fields::present;
+using spec::JsonPlace;
+
+constexpr std::string_view kEncoderTypes[] = {"bert", "roberta", "xlm-roberta", "nomic_bert"};
+
+// The class whose tensors have the names that we know.
+std::string_view class_of(std::string_view model_type) {
+    if (model_type == "roberta") return "RobertaModel";
+    if (model_type == "xlm-roberta") return "XLMRobertaModel";
+    return model_type == "bert" ? "BertModel" : "NomicBertModel";
+}
+
+base::Status check_class(const JsonPlace& root, std::string_view expected) {
+    if (!present(root, "architectures")) return base::Ok{};
+    const JsonPlace classes = root.child("architectures");
+    TRY(const std::size_t n, classes.array_size());
+    for (std::size_t i = 0; i < n; ++i) {
+        TRY(const std::string name, classes.element(i).text());
+        if (name == expected) return base::Ok{};
+        if (name.ends_with("ForSequenceClassification")) {
+            return classes.element(i).complaint(fmt::format(
+                "\"{}\", a cross-encoder, is not supported; \"{}\" is", name, expected));
+        }
+    }
+    return classes.error(fmt::format("[\"{}\"]", expected));
+}
+
+// A key must have this value, where it is there.
+base::Status expect_flag(const JsonPlace& root, const char* key, bool expected) {
+    TRY(const bool value, flag_or(root, key, expected));
+    if (value == expected) return base::Ok{};
+    return root.child(key).error(expected ? "true" : "false");
+}
+base::Status expect_text(const JsonPlace& root, const char* key, const std::string& expected) {
+    if (!present(root, key)) return base::Ok{};
+    TRY(const std::string value, root.child(key).text());
+    if (value == expected) return base::Ok{};
+    return root.child(key).error(fmt::format("\"{}\"", expected));
+}
+
+class EncoderReader {
+  public:
+    EncoderReader(const JsonPlace& root, std::string_view model_type, GgufBuilder& metadata)
+        : root_(root), nomic_(model_type == "nomic_bert"), metadata_(metadata) {
+        shifted_ = model_type == "roberta" || model_type == "xlm-roberta";
+        config_.architecture = nomic_ ? "nomic-bert" : "bert";
+        config_.traits = find_traits(config_.architecture);
+        CHECK(config_.traits != nullptr);
+    }
+
+    base::Result<HfConfig> read() {
+        metadata_.set("general.architecture", config_.architecture);
+        TRY_VOID(nomic_ ? refuse_of_nomic() : refuse_of_bert());
+        TRY_VOID(read_sizes());
+        TRY_VOID(nomic_ ? read_rope() : read_positions());
+        TRY(const float epsilon,
+            positive_or(root_, nomic_ ? "layer_norm_epsilon" : "layer_norm_eps", 1e-12));
+        set("attention.layer_norm_epsilon", epsilon);
+        set("attention.causal", false);
+        TRY(const HfQuantisation quantisation, read_hf_quantisation(root_));
+        if (quantisation.method != HfQuantMethod::none)
+            return root_.child("quantization_config").complaint("not supported of an encoder");
+        return std::move(config_);
+    }
+
+  private:
+    void set(const char* rest, GgufValue value) {
+        metadata_.set(metadata_key(*config_.traits, rest), std::move(value));
+    }
+    void set_count(const char* rest, std::int32_t value) {
+        set(rest, static_cast<std::uint32_t>(value));
+    }
+
+    base::Status refuse_of_bert() {
+        TRY_VOID(expect_text(root_, "hidden_act", "gelu"));
+        TRY_VOID(expect_text(root_, "position_embedding_type", "absolute"));
+        TRY_VOID(expect_flag(root_, "is_decoder", false));
+        return expect_flag(root_, "add_cross_attention", false);
+    }
+
+    base::Status refuse_of_nomic() {
+        TRY_VOID(expect_text(root_, "activation_function", "swiglu"));
+        for (const char* key :
+             {"prenorm", "causal", "parallel_block", "use_rms_norm", "qkv_proj_bias",
+              "mlp_fc1_bias", "mlp_fc2_bias", "rotary_emb_interleaved"})
+            TRY_VOID(expect_flag(root_, key, false));
+        if (present(root_, "rotary_emb_scale_base"))
+            return root_.child("rotary_emb_scale_base").error("null");
+        TRY(const float part, positive_or(root_, "rotary_emb_fraction", 1));
+        if (part != 1.0F) return root_.child("rotary_emb_fraction").error("1");
+        if (!present(root_, "num_experts")) return base::Ok{};
+        TRY(const std::int64_t experts, root_.child("num_experts").integer());
+        if (experts == 0) return base::Ok{};
+        return root_.child("num_experts").error("0: experts of an encoder are not supported");
+    }
+
+    base::Status read_sizes() {
+        TRY(config_.n_layers,
+            count(root_, nomic_ ? "n_layer" : "num_hidden_layers", limits::kMaxLayers));
+        TRY(config_.hidden, count(root_, nomic_ ? "n_embd" : "hidden_size", limits::kMaxHidden));
+        TRY(config_.ffn,
+            count(root_, nomic_ ? "n_inner" : "intermediate_size", limits::kMaxFeedForward));
+        const char* heads = nomic_ ? "n_head" : "num_attention_heads";
+        TRY(config_.n_heads, count(root_, heads, limits::kMaxHeads));
+        if (config_.hidden % config_.n_heads != 0)
+            return root_.child(heads).error(
+                fmt::format("a divisor of the {} of a row", config_.hidden));
+        config_.n_kv_heads = config_.n_heads;
+        config_.head_dim = config_.hidden / config_.n_heads;
+        TRY(config_.vocab, count(root_, "vocab_size", limits::kMaxVocabulary));
+        TRY(config_.n_token_types, count_or(root_, "type_vocab_size", limits::kMaxContext, 2));
+        set_count("block_count", config_.n_layers);
+        set_count("embedding_length", config_.hidden);
+        set_count("feed_forward_length", config_.ffn);
+        set_count("attention.head_count", config_.n_heads);
+        set_count("vocab_size", config_.vocab);
+        metadata_.set("tokenizer.ggml.token_type_count",
+                      static_cast<std::uint32_t>(config_.n_token_types));
+        return base::Ok{};
+    }
+
+    // RoBERTa's positions begin behind that of its padding.
+    base::Status read_positions() {
+        TRY(config_.n_positions, count(root_, "max_position_embeddings", limits::kMaxContext));
+        if (shifted_) {
+            std::int64_t padding = 1;
+            if (present(root_, "pad_token_id")) {
+                TRY(padding, root_.child("pad_token_id").integer());
+            }
+            if (padding < 0 || padding + 1 >= config_.n_positions)
+                return root_.child("pad_token_id")
+                    .error(fmt::format("less than the {} positions", config_.n_positions));
+            config_.first_position = static_cast<std::int32_t>(padding) + 1;
+        }
+        set_count("context_length", config_.n_positions - config_.first_position);
+        return base::Ok{};
+    }
+
+    // Beyond the positions that it was trained with rope would be scaled by a text's length.
+    base::Status read_rope() {
+        TRY(std::int32_t context, count(root_, "n_positions", limits::kMaxContext));
+        TRY(const std::int32_t trained,
+            count_or(root_, "max_trained_positions", limits::kMaxContext, context));
+        context = std::min(context, trained);
+        TRY(const float base, positive_or(root_, "rotary_emb_base", 10000));
+        set("rope.freq_base", base);
+        set_count("context_length", context);
+        return base::Ok{};
+    }
+
+    JsonPlace root_;
+    bool nomic_;
+    bool shifted_ = false;
+    GgufBuilder& metadata_;
+    HfConfig config_;
+};
+
+class EncoderTensors {
+  public:
+    explicit EncoderTensors(const HfConfig& config)
+        : config_(config), nomic_(!config.traits->position_table) {}
+
+    std::vector<HfTensor> list() && {
+        const std::int64_t hidden = config_.hidden;
+        matrix("token_embd.weight", "embeddings.word_embeddings.weight", config_.vocab, hidden);
+        if (config_.n_positions > 0) {
+            tensors_.push_back({.name = kPositionTable,
+                                .shape = {hidden, config_.n_positions - config_.first_position},
+                                .sources = {"embeddings.position_embeddings.weight"},
+                                .source_shape = {config_.n_positions, hidden},
+                                .first_row = config_.first_position,
+                                .keep_float = true});
+        }
+        matrix(kTokenTypeTable, "embeddings.token_type_embeddings.weight", config_.n_token_types,
+               hidden);
+        tensors_.back().keep_float = true;
+        norm("token_embd_norm", nomic_ ? "emb_ln" : "embeddings.LayerNorm");
+        for (std::int32_t layer = 0; layer < config_.n_layers; ++layer) {
+            ours_ = fmt::format("blk.{}.", layer);
+            theirs_ = fmt::format("encoder.{}.{}.", nomic_ ? "layers" : "layer", layer);
+            nomic_ ? nomic_layer() : bert_layer();
+        }
+        return std::move(tensors_);
+    }
+
+  private:
+    void matrix(const std::string& name, const std::string& source, std::int64_t rows,
+                std::int64_t cols) {
+        tensors_.push_back({.name = name,
+                            .shape = {cols, rows},
+                            .sources = {source},
+                            .source_shape = {rows, cols}});
+    }
+    void vector(const std::string& name, const std::string& source, std::int64_t size) {
+        tensors_.push_back({.name = name,
+                            .shape = {size},
+                            .sources = {source},
+                            .source_shape = {size},
+                            .keep_float = true});
+    }
+    void norm(const std::string& name, const std::string& source) {
+        vector(name + ".weight", source + ".weight", config_.hidden);
+        vector(name + ".bias", source + ".bias", config_.hidden);
+    }
+    // With a bias.
+    void linear(const char* name, const char* source, std::int64_t rows, std::int64_t cols) {
+        matrix(ours_ + name + ".weight", theirs_ + source + ".weight", rows, cols);
+        vector(ours_ + name + ".bias", theirs_ + source + ".bias", rows);
+    }
+
+    void bert_layer() {
+        const std::int64_t hidden = config_.hidden;
+        linear("attn_q", "attention.self.query", hidden, hidden);
+        linear("attn_k", "attention.self.key", hidden, hidden);
+        linear("attn_v", "attention.self.value", hidden, hidden);
+        linear("attn_output", "attention.output.dense", hidden, hidden);
+        norm(ours_ + "attn_output_norm", theirs_ + "attention.output.LayerNorm");
+        linear("ffn_up", "intermediate.dense", config_.ffn, hidden);
+        linear("ffn_down", "output.dense", hidden, config_.ffn);
+        norm(ours_ + "layer_output_norm", theirs_ + "output.LayerNorm");
+    }
+
+    void nomic_layer() {
+        const std::int64_t hidden = config_.hidden;
+        const std::int64_t ffn = config_.ffn;
+        matrix(ours_ + "attn_qkv.weight", theirs_ + "attn.Wqkv.weight", 3 * hidden, hidden);
+        matrix(ours_ + "attn_output.weight", theirs_ + "attn.out_proj.weight", hidden, hidden);
+        norm(ours_ + "attn_output_norm", theirs_ + "norm1");
+        matrix(ours_ + "ffn_up.weight", theirs_ + "mlp.fc11.weight", ffn, hidden);
+        matrix(ours_ + "ffn_gate.weight", theirs_ + "mlp.fc12.weight", ffn, hidden);
+        matrix(ours_ + "ffn_down.weight", theirs_ + "mlp.fc2.weight", hidden, ffn);
+        norm(ours_ + "layer_output_norm", theirs_ + "norm2");
+    }
+
+    const HfConfig& config_;
+    bool nomic_;
+    std::string ours_, theirs_;  // what names of a layer's tensors begin with
+    std::vector<HfTensor> tensors_;
+};
+
+}  // namespace
+
+std::span<const std::string_view> hf_encoders() {
+    return kEncoderTypes;
+}
+
+bool is_hf_encoder(std::string_view model_type) {
+    return std::find(std::begin(kEncoderTypes), std::end(kEncoderTypes), model_type) !=
+           std::end(kEncoderTypes);
+}
+
+base::Result<HfConfig> read_hf_encoder(const JsonPlace& root, std::string_view model_type,
+                                       GgufBuilder& metadata) {
+    TRY_VOID(check_class(root, class_of(model_type)));
+    return EncoderReader(root, model_type, metadata).read();
+}
+
+std::vector<HfTensor> hf_encoder_tensors(const HfConfig& config) {
+    return EncoderTensors(config).list();
+}
+
+// What is made of the first token's state for a training goal, and numbers that are counted.
+bool is_spare_encoder_tensor(std::string_view name) {
+    return name.starts_with("pooler.") || name == "embeddings.position_ids" ||
+           name == "embeddings.token_type_ids" || name.ends_with(".rotary_emb.inv_freq");
+}
+
+}  // namespace helix::model

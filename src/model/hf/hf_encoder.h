@@ -1,0 +1,31 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "model/gguf_writer.h"
+#include "model/hf/hf_config.h"
+#include "model/hf/hf_tensors.h"
+#include "spec/json_place.h"
+
+// Encoders as they are published: BertModel, RobertaModel, XLMRobertaModel and NomicBertModel.
+
+namespace helix::model {
+
+// Their model_types.
+std::span<const std::string_view> hf_encoders();
+bool is_hf_encoder(std::string_view model_type);
+
+// As read_hf_config() of other models. A model of another class, like one that ranks documents, is
+// refused by its name.
+base::Result<HfConfig> read_hf_encoder(const spec::JsonPlace& root, std::string_view model_type,
+                                       GgufBuilder& metadata);
+
+// See hf_tensors.h.
+std::vector<HfTensor> hf_encoder_tensors(const HfConfig& config);
+bool is_spare_encoder_tensor(std::string_view name);
+
+}  // namespace helix::model

@@ -1,0 +1,205 @@
+#include <string>
+#include <vector>
+
+#include "model/arch/decoder.h"
+#include "model/synth.h"
+
+// The shapes that synthetic models may have, by name.
+
+namespace helix::model {
+namespace {
+
+// A small model of a family.
+SynthShape& add_like(std::vector<SynthShape>& all, const char* name, const char* architecture) {
+    SynthShape& shape = all.emplace_back();
+    shape.name = name;
+    shape.architecture = architecture;
+    shape.n_layers = 8;
+    shape.hidden = 256;
+    shape.n_heads = 8;
+    shape.n_kv_heads = 2;
+    shape.ffn = 768;
+    shape.vocab = 2048;
+    shape.context_length = 4096;
+    return shape;
+}
+
+void scale_as_granite(SynthShape& shape) {
+    shape.embedding_scale = 12.0F;
+    shape.residual_scale = 0.22F;
+    shape.attention_scale = 0.03125F;
+    shape.logit_scale = 0.5F;
+}
+
+void make_gemma4(SynthShape& shape) {
+    shape.n_layers = 6;
+    shape.tied_embeddings = true;
+    shape.head_dim = 128;
+    shape.windowed_head_dim = 64;
+    shape.windowed_kv_heads = 8;
+    shape.keys_are_values = true;
+    shape.rope_base = 1e6F;
+    shape.sliding_window = 512;
+    shape.rope_scaling = {"proportional", 0.25F, 4096};
+    shape.logit_softcap = 30.0F;
+}
+
+void add_dense_likes(std::vector<SynthShape>& all) {
+    const auto add = [&](const char* name, const char* architecture) -> SynthShape& {
+        return add_like(all, name, architecture);
+    };
+    SynthShape& smollm3 = add("smollm3", "smollm3");
+    smollm3.rope_base = 5e6F;
+    smollm3.tied_embeddings = true;
+    SynthShape& glm4 = add("glm4", "glm4");
+    glm4.rope_dim = 16;
+    SynthShape& olmo2 = add("olmo2", "olmo2");
+    olmo2.n_kv_heads = 8;
+    olmo2.rope_base = 500000.0F;
+    SynthShape& phi4 = add("phi4", "phi3");
+    phi4.rope_dim = 24;
+    phi4.tied_embeddings = true;
+    phi4.rope_scaling = {"longrope", 3.0F, 1024};
+    SynthShape& granite = add("granite", "granite");
+    granite.tied_embeddings = true;
+    scale_as_granite(granite);
+    SynthShape& command_r = add("command-r", "cohere2");
+    command_r.tied_embeddings = true;
+    command_r.rope_base = 50000.0F;
+    command_r.sliding_window = 512;
+    command_r.logit_scale = 0.25F;
+    SynthShape& command_r_plus = add("command-r-plus", "command-r");
+    command_r_plus.tied_embeddings = true;
+    command_r_plus.rope_base = 75000.0F;
+    command_r_plus.logit_scale = 0.25F;
+    SynthShape& nemotron = add("nemotron", "nemotron");
+    nemotron.rope_dim = 16;
+    SynthShape& gemma2 = add("gemma2", "gemma2");
+    gemma2.tied_embeddings = true;
+    gemma2.head_dim = 64;
+    gemma2.sliding_window = 512;
+    gemma2.attention_softcap = 50.0F;
+    gemma2.logit_softcap = 30.0F;
+    SynthShape& gemma3 = add("gemma3", "gemma3");
+    gemma3.tied_embeddings = true;
+    gemma3.head_dim = 64;
+    gemma3.rope_base = 1e6F;
+    gemma3.sliding_window = 512;
+    gemma3.rope_scaling = {"linear", 8.0F, 1024};
+    make_gemma4(add("gemma4", "gemma4"));
+}
+
+void add_likes_with_experts(std::vector<SynthShape>& all) {
+    const auto add = [&](const char* name, const char* architecture) -> SynthShape& {
+        SynthShape& shape = add_like(all, name, architecture);
+        shape.n_layers = 4;
+        shape.ffn = 256;
+        shape.n_experts = 8;
+        shape.n_experts_used = 2;
+        return shape;
+    };
+    SynthShape& granitemoe = add("granitemoe", "granitemoe");
+    granitemoe.tied_embeddings = true;
+    granitemoe.shared_ffn = 512;
+    scale_as_granite(granitemoe);
+    SynthShape& glm4moe = add("glm4moe", "glm4moe");
+    glm4moe.rope_base = 1e6F;
+    glm4moe.rope_dim = 16;
+    glm4moe.qkv_bias = true;
+    glm4moe.n_dense_layers = 1;
+    glm4moe.dense_ffn = 768;
+    glm4moe.shared_ffn = 256;
+    glm4moe.selection_bias = true;
+    glm4moe.expert_weight_scale = 2.5F;
+    glm4moe.n_skipped_layers = 1;
+    SynthShape& gemma4moe = add("gemma4moe", "gemma4");
+    gemma4moe.dense_ffn = 512;
+    make_gemma4(gemma4moe);
+    SynthShape& minimax = add("minimax-m2", "minimax-m2");
+    minimax.rope_base = 5e6F;
+    minimax.rope_dim = 16;
+    minimax.selection_bias = true;
+    SynthShape& llama4 = add("llama4", "llama4");
+    llama4.context_length = 16384;
+    llama4.rope_base = 500000.0F;
+    llama4.n_experts_used = 1;
+    llama4.expert_period = 2;
+    llama4.dense_ffn = 768;
+    llama4.shared_ffn = 256;
+    llama4.rope_scaling = {"llama3", 8.0F, 1024};
+    SynthShape& gpt_oss = add("gpt-oss", "gpt-oss");
+    gpt_oss.rope_base = 150000.0F;
+    gpt_oss.head_dim = 64;
+    gpt_oss.sliding_window = 128;
+    gpt_oss.rope_scaling = {"yarn", 32.0F, 128};
+}
+
+// They have the mechanisms of the models that they are called after: bge (and any other BERT),
+// nomic-embed-text, and bge-m3, whose vocabulary is one of unigrams.
+void add_encoder_likes(std::vector<SynthShape>& all) {
+    const auto add = [&](const char* name, const char* architecture) -> SynthShape& {
+        SynthShape& shape = add_like(all, name, architecture);
+        shape.n_layers = 6;
+        shape.n_kv_heads = 8;
+        shape.context_length = 512;
+        shape.pooling = spec::Pooling::cls;
+        return shape;
+    };
+    add("bge", "bert");
+    SynthShape& nomic = add("nomic-bert", "nomic-bert");
+    nomic.context_length = 2048;
+    nomic.rope_base = 1000.0F;
+    nomic.pooling = spec::Pooling::mean;
+    SynthShape& m3 = add("bge-m3", "bert");
+    m3.context_length = 1024;
+    m3.unigrams = true;
+}
+
+}  // namespace
+
+bool SynthShape::is_windowed(std::int32_t layer) const {
+    const DecoderTraits* traits = find_traits(architecture);
+    std::int32_t period = full_attention_period;
+    if (period == 0 && traits != nullptr) period = traits->full_attention_period;
+    return sliding_window > 0 && (period == 0 || (layer + 1) % period != 0);
+}
+
+const std::vector<SynthShape>& synth_shapes() {
+    // name, layers, hidden, heads, KV heads, ffn, vocabulary, context, rope base, tied,
+    // architecture, head size, experts, experts used, window, rope scaling, reranks
+    static const std::vector<SynthShape> shapes{
+        {"tiny", 4, 64, 8, 4, 160, 512, 512, 10000.0F, false},
+        {"tiny-tied", 4, 64, 8, 4, 160, 512, 512, 10000.0F, true},
+        {"tiny-qwen2", 4, 64, 8, 4, 160, 512, 512, 1e6F, false, "qwen2"},
+        {"tiny-qwen3", 4, 64, 8, 4, 160, 512, 512, 1e6F, false, "qwen3", 16},
+        {"tiny-mistral", 4, 64, 8, 4, 160, 512, 512, 10000.0F, false, "llama", 0, 0, 0, 64},
+        {"tiny-mixtral", 4, 64, 8, 4, 96, 512, 512, 1e6F, false, "llama", 0, 8, 2},
+        {"tiny-qwen3moe", 4, 64, 8, 4, 32, 512, 512, 1e6F, false, "qwen3moe", 16, 16, 4},
+        {"tiny-reranker", 4, 64, 8, 4, 160, 512, 512, 1e6F, true, "qwen3", 16, 0, 0, 0, {}, true},
+        {"tiny-32k", 4, 64, 8, 4, 160, 32000, 4096, 10000.0F, true},
+        {"small", 4, 256, 8, 4, 768, 1024, 1024, 10000.0F, false},
+        {"llama-160m", 12, 768, 12, 12, 3072, 32000, 2048, 10000.0F, false},
+        {"llama-1b", 22, 2048, 32, 4, 5632, 32000, 2048, 10000.0F, false},
+        {"llama-2-7b", 32, 4096, 32, 32, 11008, 32000, 4096, 10000.0F, false},
+        {"llama-3-8b", 32, 4096, 32, 8, 14336, 128256, 8192, 500000.0F, false},
+        {"llama-2-70b", 80, 8192, 64, 8, 28672, 32000, 4096, 10000.0F, false},
+        {"qwen3-0.6b", 28, 1024, 16, 8, 3072, 151936, 40960, 1e6F, true, "qwen3", 128},
+        {"mixtral-8x7b", 32, 4096, 32, 8, 14336, 32000, 32768, 1e6F, false, "llama", 0, 8, 2},
+        {"qwen3-30b-a3b", 48, 2048, 32, 4, 768, 151936, 40960, 1e6F, false, "qwen3moe", 128, 128,
+         8},
+    };
+    return shapes;
+}
+
+const std::vector<SynthShape>& synth_likes() {
+    static const std::vector<SynthShape> likes = [] {
+        std::vector<SynthShape> all;
+        add_dense_likes(all);
+        add_likes_with_experts(all);
+        add_encoder_likes(all);
+        return all;
+    }();
+    return likes;
+}
+
+}  // namespace helix::model

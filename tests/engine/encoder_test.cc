@@ -1,0 +1,384 @@
+// Encoders: their final states and embeddings against a forward pass in double precision that
+// shares no code with the engine, and bit for bit against themselves in whatever company, on
+// whatever instruction set and however the layers are divided.
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/index.h"
+#include "engine/cpu/cpu_device.h"
+#include "engine/device/device_group.h"
+#include "engine/runner/model_runner.h"
+#include "op_helpers.h"
+#include "pooled_prompt.h"
+#include "reference_device.h"
+#include "synth_file.h"
+
+namespace helix::engine::test::encoder_test {
+namespace {
+
+using spec::Pooling;
+using spec::Token;
+using Row = std::vector<double>;
+
+constexpr SynthKind kEncoders[] = {kBert, kNomicBert, kXlmRoberta};
+
+// BERT as Devlin and others define it, with nomic-bert's rope and SwiGLU.
+class EncoderReference {
+  public:
+    explicit EncoderReference(const std::string& path)
+        : weights_(model::LocalWeights::open(path).value()),
+          c_(*model::read_model_config(*weights_)) {}
+
+    // Of each token, behind the last layer.
+    std::vector<Row> states(const std::vector<Token>& tokens) {
+        std::vector<Row> x;
+        for (std::size_t p = 0; p < tokens.size(); ++p) {
+            Row row = row_of("token_embd.weight", base::size_of(tokens[p]));
+            add(row, row_of("token_types.weight", 0));
+            if (has("position_embd.weight")) add(row, row_of("position_embd.weight", p));
+            x.push_back(norm(row, "token_embd_norm"));
+        }
+        for (std::int32_t l = 0; l < c_.n_layers; ++l) x = layer(l, x);
+        return x;
+    }
+
+    std::vector<double> embedding(const std::vector<Token>& tokens, Pooling pooling) {
+        const std::vector<Row> all = states(tokens);
+        Row sum(all[0].size());
+        if (pooling == Pooling::cls) sum = all.front();
+        if (pooling == Pooling::last) sum = all.back();
+        for (std::size_t i = 0; pooling == Pooling::mean && i < all.size(); ++i) add(sum, all[i]);
+        double squares = 0;
+        for (const double value : sum) squares += value * value;
+        for (double& value : sum) value /= std::sqrt(squares);
+        return sum;
+    }
+
+  private:
+    std::vector<Row> layer(std::int32_t l, const std::vector<Row>& x) {
+        const std::string blk = "blk." + std::to_string(l) + ".";
+        const std::size_t hidden = base::size_of(c_.hidden);
+        const bool nomic = c_.architecture == "nomic-bert";
+        std::vector<Row> q, k, v;
+        for (std::size_t p = 0; p < x.size(); ++p) {
+            if (nomic) {
+                const Row all = times(blk + "attn_qkv.weight", x[p]);
+                const auto part = [&](std::size_t i) {
+                    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(i * hidden);
+                    return Row(begin, begin + static_cast<std::ptrdiff_t>(hidden));
+                };
+                q.push_back(rope(part(0), p));
+                k.push_back(rope(part(1), p));
+                v.push_back(part(2));
+            } else {
+                q.push_back(linear(blk + "attn_q", x[p]));
+                k.push_back(linear(blk + "attn_k", x[p]));
+                v.push_back(linear(blk + "attn_v", x[p]));
+            }
+        }
+        std::vector<Row> out;
+        for (std::size_t p = 0; p < x.size(); ++p) {
+            Row sum = linear(blk + "attn_output", attend(q[p], k, v));
+            add(sum, x[p]);
+            const Row middle = norm(sum, blk + "attn_output_norm");
+            Row inner = linear(blk + "ffn_up", middle);
+            if (nomic) {
+                const Row gate = times(blk + "ffn_gate.weight", middle);
+                for (std::size_t i = 0; i < inner.size(); ++i)
+                    inner[i] *= gate[i] / (1 + std::exp(-gate[i]));
+            } else {
+                for (double& value : inner)
+                    value *= 0.5 * (1 + std::erf(value / std::numbers::sqrt2));
+            }
+            Row fed = linear(blk + "ffn_down", inner);
+            add(fed, middle);
+            out.push_back(norm(fed, blk + "layer_output_norm"));
+        }
+        return out;
+    }
+
+    // Of one row with all rows.
+    Row attend(const Row& q, const std::vector<Row>& k, const std::vector<Row>& v) const {
+        const auto dim = base::size_of(c_.head_dim);
+        Row out(q.size());
+        for (std::size_t first = 0; first < q.size(); first += dim) {
+            std::vector<double> weights;
+            double sum = 0;
+            for (const Row& key : k) {
+                double score = 0;
+                for (std::size_t d = first; d < first + dim; ++d) score += q[d] * key[d];
+                weights.push_back(std::exp(score / std::sqrt(static_cast<double>(dim))));
+                sum += weights.back();
+            }
+            for (std::size_t i = 0; i < v.size(); ++i) {
+                for (std::size_t d = first; d < first + dim; ++d)
+                    out[d] += weights[i] / sum * v[i][d];
+            }
+        }
+        return out;
+    }
+
+    // Elements i and i + half of a head turn by position * base^(-2 i / dimensions).
+    Row rope(Row x, std::size_t position) const {
+        const auto dim = base::size_of(c_.head_dim);
+        const double base = *weights_->file().get_float("nomic-bert.rope.freq_base");
+        for (std::size_t first = 0; first < x.size(); first += dim) {
+            for (std::size_t i = 0; i < dim / 2; ++i) {
+                const double angle =
+                    static_cast<double>(position) *
+                    std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dim));
+                double& a = x[first + i];
+                double& b = x[first + i + dim / 2];
+                const double turned = a * std::cos(angle) - b * std::sin(angle);
+                b = a * std::sin(angle) + b * std::cos(angle);
+                a = turned;
+            }
+        }
+        return x;
+    }
+
+    Row norm(const Row& x, const std::string& name) {
+        const auto n = static_cast<double>(x.size());
+        double mean = 0, variance = 0;
+        for (const double value : x) mean += value / n;
+        for (const double value : x) variance += (value - mean) * (value - mean) / n;
+        const Row weight = row_of(name + ".weight", 0);
+        Row y = row_of(name + ".bias", 0);
+        const double factor = 1 / std::sqrt(variance + static_cast<double>(c_.norm_epsilon));
+        for (std::size_t i = 0; i < x.size(); ++i) y[i] += (x[i] - mean) * factor * weight[i];
+        return y;
+    }
+
+    Row linear(const std::string& name, const Row& x) {
+        Row y = times(name + ".weight", x);
+        if (has(name + ".bias")) add(y, row_of(name + ".bias", 0));
+        return y;
+    }
+
+    Row times(const std::string& name, const Row& x) {
+        const std::vector<float>& values = floats(name);
+        Row y(values.size() / x.size());
+        for (std::size_t r = 0; r < y.size(); ++r) {
+            for (std::size_t i = 0; i < x.size(); ++i)
+                y[r] += static_cast<double>(values[r * x.size() + i]) * x[i];
+        }
+        return y;
+    }
+
+    static void add(Row& to, const Row& from) {
+        for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
+    }
+    bool has(const std::string& name) const {
+        return weights_->file().find_tensor(name) != nullptr;
+    }
+    Row row_of(const std::string& name, std::size_t row) {
+        const std::vector<float>& values = floats(name);
+        const auto width = base::size_of(weights_->file().find_tensor(name)->row_length());
+        const auto begin = values.begin() + static_cast<std::ptrdiff_t>(row * width);
+        return Row(begin, begin + static_cast<std::ptrdiff_t>(width));
+    }
+    const std::vector<float>& floats(const std::string& name) {
+        std::vector<float>& values = floats_[name];
+        if (!values.empty()) return values;
+        const model::TensorInfo& info = *weights_->file().find_tensor(name);
+        values.resize(base::size_of(info.row_length() * info.rows()));
+        model::dequantize_row(info.type, *weights_->tensor(name), values.data());
+        weights_->release(name);
+        return values;
+    }
+
+    std::unique_ptr<model::WeightSource> weights_;
+    model::ModelConfig c_;
+    std::map<std::string, std::vector<float>> floats_;
+};
+
+class Encoder : public testing::TestWithParam<SynthKind> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, Encoder, testing::ValuesIn(kEncoders),
+                         [](const auto& given) { return given.param.name; });
+
+// A text's rows, of which nothing is drawn.
+Piece text_of(std::uint64_t request, spec::LayerRange layers, const std::vector<Token>& tokens,
+              std::vector<float> input = {}) {
+    Piece piece = piece_of(request, layers, 0, tokens, std::move(input));
+    piece.sample = false;
+    return piece;
+}
+
+double largest_difference(const SynthFile& file, const std::vector<Token>& tokens) {
+    CpuOptions options = test_options();
+    options.kv_type = ops::KvType::f32;
+    Runner runner = make_runner(file, kAllLayers, options, 1);
+    const auto got = must_run(runner, {text_of(1, kAllLayers, tokens)})[0].output;
+    const auto exact = EncoderReference(file.path()).states(tokens);
+    double largest = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+        const Row& row = exact[i / exact[0].size()];
+        largest =
+            std::max(largest, std::abs(static_cast<double>(got[i]) - row[i % exact[0].size()]));
+    }
+    return largest;
+}
+
+// States are about one, by the last norm.
+TEST_P(Encoder, FinalStatesAreThoseOfTheReferenceForward) {
+    base::Random random(81);
+    const auto tokens = random_tokens(random, 150);  // of more than one chunk of attention
+    const model::SynthShape shape = shape_of(GetParam());
+    EXPECT_LE(largest_difference(SynthFile(shape, TensorType::f32), tokens), 5e-5);
+    EXPECT_LE(largest_difference(SynthFile(shape, TensorType::bf16), tokens), 5e-5);
+    EXPECT_LE(largest_difference(SynthFile(shape, TensorType::q8_0), tokens), 0.2);
+}
+
+TEST_P(Encoder, EmbeddingsArePooledStatesOfTheReferenceForward) {
+    const SynthFile file(shape_of(GetParam()), TensorType::f32);
+    base::Random random(82);
+    for (const std::size_t length : {1U, 2U, 67U}) {
+        const auto tokens = random_tokens(random, length);
+        for (const Pooling pooling : {Pooling::mean, Pooling::cls, Pooling::last}) {
+            SCOPED_TRACE(spec::to_string(pooling));
+            const auto got = pooled_prompt(file, tokens, {.pooling = pooling});
+            const auto exact = EncoderReference(file.path()).embedding(tokens, pooling);
+            ASSERT_EQ(got.size(), exact.size());
+            for (std::size_t i = 0; i < got.size(); ++i)
+                ASSERT_NEAR(static_cast<double>(got[i]), exact[i], 5e-6) << i;
+        }
+    }
+}
+
+// A text that is longer than a batch goes alone, and others wait for it.
+TEST_P(Encoder, EmbeddingsHaveTheSameBitsInBatchesOfAnySizeAndInAnyCompany) {
+    const SynthFile file(shape_of(GetParam()), TensorType::q8_0);
+    base::Random random(83);
+    const auto tokens = random_tokens(random, 67);
+    for (const Pooling pooling : {Pooling::mean, Pooling::cls, Pooling::last}) {
+        const auto alone = pooled_prompt(file, tokens, {.pooling = pooling});
+        ASSERT_FALSE(alone.empty());
+        for (const std::int32_t rows : tried_batch_rows()) {
+            EXPECT_EQ(pooled_prompt(file, tokens, {pooling, rows, 6}), alone)
+                << spec::to_string(pooling) << " in batches of " << rows;
+        }
+    }
+}
+
+TEST_P(Encoder, EveryTokenSeesThoseBehindIt) {
+    const SynthFile file(shape_of(GetParam()), TensorType::f32);
+    base::Random random(84);
+    auto tokens = random_tokens(random, 20);
+    const auto one = pooled_prompt(file, tokens, {.pooling = Pooling::cls});
+    tokens.back() = (tokens.back() + 1) % kVocab;
+    EXPECT_NE(pooled_prompt(file, tokens, {.pooling = Pooling::cls}), one);
+}
+
+TEST_P(Encoder, StatesHaveTheSameBitsOnEveryInstructionSetPageSizeAndInABatch) {
+    const SynthFile file(shape_of(GetParam()), TensorType::q8_0);
+    base::Random random(85);
+    std::vector<std::vector<Token>> texts;
+    std::vector<std::vector<float>> expected;
+    Runner single = make_runner(file, kAllLayers, test_options(16, 1), 1);
+    for (const std::size_t length : {1U, 40U, 133U}) {
+        texts.push_back(random_tokens(random, length));
+        expected.push_back(
+            must_run(single, {text_of(texts.size(), kAllLayers, texts.back())})[0].output);
+    }
+    std::int32_t block_size = 3;
+    for (const ops::Isa isa : machine_isas()) {
+        CpuOptions options = test_options(block_size, 1 + block_size % 3);
+        options.isa = isa;
+        block_size += 7;
+        Runner runner = make_runner(file, kAllLayers, options, 2);
+        std::vector<Piece> pieces;
+        for (std::size_t i = texts.size(); i-- > 0;)
+            pieces.push_back(text_of(i, kAllLayers, texts[i]));
+        const auto results = must_run(runner, pieces);
+        for (std::size_t i = 0; i < results.size(); ++i)
+            EXPECT_TRUE(same_bits(results[i].output, expected[texts.size() - 1 - i]))
+                << ops::to_string(isa);
+    }
+}
+
+TEST_P(Encoder, AnySplitOfTheLayersGivesTheSameBits) {
+    const SynthFile file(shape_of(GetParam()), TensorType::q4_0);
+    base::Random random(86);
+    const auto tokens = random_tokens(random, 30);
+    Runner whole = make_runner(file, kAllLayers, test_options(), 9);
+    const auto expected = must_run(whole, {text_of(1, kAllLayers, tokens)})[0].output;
+    for (std::int32_t cut = 1; cut < kLayers; ++cut) {
+        Runner first = make_runner(file, {0, cut}, test_options(), 1);
+        Runner second = make_runner(file, {cut, kLayers}, test_options(), 2);
+        const auto half = must_run(first, {text_of(1, {0, cut}, tokens)});
+        const auto rest = must_run(second, {text_of(1, {cut, kLayers}, tokens, half[0].output)});
+        EXPECT_TRUE(same_bits(rest[0].output, expected)) << "cut at " << cut;
+    }
+}
+
+std::vector<float> states_on(std::unique_ptr<Device> device, const SynthFile& file,
+                             const std::vector<Token>& tokens, ops::KvType kv_type) {
+    auto weights = model::LocalWeights::open(file.path());
+    const auto config = model::read_model_config(**weights);
+    RunnerOptions options;
+    options.block_size = 5;
+    options.kv_type = kv_type;
+    auto backend = ModelRunner::create(std::shared_ptr<model::WeightSource>(std::move(*weights)),
+                                       *config, std::move(device), options);
+    CHECK(backend.ok());
+    Runner runner(std::move(*backend), kAllLayers, options.block_size, 3);
+    return must_run(runner, {text_of(1, kAllLayers, tokens)})[0].output;
+}
+
+TEST_P(Encoder, SeveralRanksAndSeveralDevicesGiveTheBitsOfOne) {
+    const SynthFile file(shape_of(GetParam()), TensorType::q8_0);
+    base::Random random(87);
+    const auto tokens = random_tokens(random, 30);
+    Runner one = make_runner(file, kAllLayers, test_options(), 1);
+    const auto expected = must_run(one, {text_of(1, kAllLayers, tokens)})[0].output;
+    CpuOptions options = test_options(16, 3);
+    options.ranks = 3;
+    Runner ranks = make_runner(file, kAllLayers, options, 1);
+    EXPECT_TRUE(same_bits(must_run(ranks, {text_of(1, kAllLayers, tokens)})[0].output, expected));
+    std::vector<std::unique_ptr<Device>> devices;
+    const auto config = model::read_model_config(**model::LocalWeights::open(file.path()));
+    for (int rank = 0; rank < 2; ++rank)
+        devices.push_back(
+            CpuDevice::create({.threads = 1, .cpus = {}, .ranks = 1, .isa = {}}, *config).value());
+    EXPECT_TRUE(same_bits(states_on(std::make_unique<DeviceGroup>(std::move(devices)), file, tokens,
+                                    ops::KvType::f16),
+                          expected));
+}
+
+TEST_P(Encoder, AnotherDeviceMakesTheSameStates) {
+    const SynthFile file(shape_of(GetParam()), TensorType::bf16);
+    base::Random random(88);
+    const auto tokens = random_tokens(random, 30);
+    CpuOptions options = test_options();
+    options.kv_type = ops::KvType::f32;
+    Runner cpu = make_runner(file, kAllLayers, options, 1);
+    const auto expected = must_run(cpu, {text_of(1, kAllLayers, tokens)})[0].output;
+    const auto got = states_on(std::make_unique<ReferenceDevice>(), file, tokens, ops::KvType::f32);
+    ASSERT_EQ(got.size(), expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 5e-5F) << i;
+}
+
+TEST_P(Encoder, WhatItCannotDoIsAnError) {
+    const SynthFile file(shape_of(GetParam()), TensorType::q8_0);
+    Runner runner = make_runner(file, kAllLayers, test_options(), 1);
+    const auto drawn = runner.run({piece_of(1, kAllLayers, 0, {1, 2, 3})});
+    ASSERT_FALSE(drawn.ok());
+    EXPECT_NE(drawn.error().message.find("an encoder draws and scores no tokens"),
+              std::string::npos)
+        << drawn.error().message;
+    if (GetParam().name == std::string_view("nomic_bert")) return;
+    const auto longer = runner.run({text_of(1, kAllLayers, std::vector<Token>(513, 1))});
+    ASSERT_FALSE(longer.ok());
+    EXPECT_NE(longer.error().message.find("of which the model has 512"), std::string::npos)
+        << longer.error().message;
+}
+
+}  // namespace
+}  // namespace helix::engine::test::encoder_test

@@ -1,0 +1,364 @@
+// Encoders: GGUF files as llama.cpp's converter writes them, and folders of BertModel,
+// XLMRobertaModel and NomicBertModel.
+
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "hf_folder.h"
+#include "model/arch/decoder.h"
+#include "model/gguf_writer.h"
+#include "model/info.h"
+#include "model/local_weights.h"
+#include "model/synth.h"
+#include "temporary_folder.h"
+
+namespace helix::model::encoder_test {
+namespace {
+
+using spec::Pooling;
+using test_support::HfFolderWriter;
+using test_support::Json;
+using test_support::SafetensorsWriter;
+using test_support::TemporaryFolder;
+using test_support::text_of;
+using test_support::write_file;
+using ::testing::HasSubstr;
+
+std::shared_ptr<const GgufFile> like(const TemporaryFolder& folder, const std::string& name,
+                                     const char* quant = "f32") {
+    SynthOptions options;
+    options.shape = name;
+    options.quant = quant;
+    options.path = folder.file(name + "-" + quant + ".gguf");
+    options.threads = 1;
+    EXPECT_TRUE(synth_model(options).ok());
+    return *GgufFile::open(options.path);
+}
+
+TEST(Encoder, BgeIsABertWithTablesNormsOfSumsAndBiases) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "bge", "q8_0");
+    const auto config = read_model_config(*file);
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    EXPECT_TRUE(config->encoder && config->sum_norms && config->qkv_bias && config->output_bias &&
+                config->feed_forward_bias);
+    EXPECT_FALSE(config->input_norms || config->output_norms || config->has_gate() ||
+                 config->tied_embeddings || config->rotates(0));
+    EXPECT_EQ(config->n_positions, 512);
+    EXPECT_EQ(config->n_token_types, 2);
+    EXPECT_EQ(config->pooling, Pooling::cls);
+    EXPECT_FALSE(config->rank_head.present());
+    // Tables and norms stay floats, as converters leave them.
+    EXPECT_EQ(file->find_tensor("position_embd.weight")->type, TensorType::f32);
+    EXPECT_EQ(file->find_tensor("blk.0.ffn_up.weight")->type, TensorType::q8_0);
+    const auto spec = read_model_spec(*file);
+    ASSERT_TRUE(spec.ok());
+    EXPECT_TRUE(spec->encoder);
+    EXPECT_EQ(spec->head_bytes, 0);
+    std::int64_t embedding = 0;
+    for (const TensorInfo& tensor : file->tensors()) {
+        if (layer_of_tensor(tensor.name) < 0) embedding += static_cast<std::int64_t>(tensor.bytes);
+    }
+    EXPECT_EQ(spec->embedding_bytes, embedding);
+    const std::string text = describe_text(collect_info(*file));
+    EXPECT_THAT(text, HasSubstr("makes embeddings, by pooling \"cls\", and writes no text"));
+    EXPECT_THAT(text, HasSubstr("in both directions"));
+    EXPECT_THAT(text, HasSubstr("a table of 512"));
+}
+
+TEST(Encoder, NomicBertHasRopeAGateAndNoBiasesOfMatrices) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "nomic-bert");
+    const auto config = read_model_config(*file);
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    EXPECT_TRUE(config->encoder && config->fused_qkv && config->has_gate() && config->rotates(0));
+    EXPECT_FALSE(config->qkv_bias || config->output_bias || config->feed_forward_bias);
+    EXPECT_EQ(config->rope_pairs, RopePairs::halves);
+    EXPECT_EQ(config->rope_base, 1000.0F);
+    EXPECT_EQ(config->n_positions, 0);
+    EXPECT_EQ(config->pooling, Pooling::mean);
+    EXPECT_EQ(file->find_tensor("blk.0.attn_q.weight"), nullptr);
+}
+
+// A header like another file's, with changes.
+std::string problem_of(const GgufFile& file, const std::map<std::string, GgufValue>& metadata,
+                       const std::string& left_out = "", const std::string& spare = "") {
+    GgufBuilder builder;
+    builder.set("general.architecture", std::string("bert"));
+    for (const char* key : {"block_count", "embedding_length", "context_length",
+                            "feed_forward_length", "attention.head_count"}) {
+        const std::string name = std::string("bert.") + key;
+        if (!metadata.contains(name))
+            builder.set(name, static_cast<std::uint32_t>(*file.get_int(name)));
+    }
+    for (const auto& [key, value] : metadata) builder.set(key, value);
+    for (const TensorInfo& tensor : file.tensors()) {
+        if (tensor.name != left_out) builder.add_tensor(tensor.name, tensor.type, tensor.shape);
+    }
+    if (!spare.empty()) builder.add_tensor(spare, TensorType::f32, {256, 1});
+    const auto config = read_model_config(**GgufFile::from_header(builder.header(), "m.gguf"));
+    return config.ok() ? "" : config.error().message;
+}
+
+TEST(Encoder, FilesThatAreNoSuchEncoderAreRefused) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "bge");
+    EXPECT_EQ(problem_of(*file, {}), "");
+    // Newer converters leave the second table out where it says nothing.
+    EXPECT_EQ(problem_of(*file, {}, "token_types.weight"), "");
+    EXPECT_THAT(problem_of(*file, {{"bert.attention.causal", true}}),
+                HasSubstr("bert.attention.causal: true, supported in this architecture is false"));
+    EXPECT_THAT(problem_of(*file, {{"bert.pooling_type", 4U}}), HasSubstr("a cross-encoder"));
+    EXPECT_THAT(problem_of(*file, {}, "", "cls.weight"), HasSubstr("cross-encoders"));
+    EXPECT_THAT(problem_of(*file, {}, "", "output_norm.weight"),
+                HasSubstr("tensor output_norm.weight: not part of a bert model"));
+    EXPECT_THAT(problem_of(*file, {}, "token_embd_norm.bias"),
+                HasSubstr("tensor token_embd_norm.bias: missing"));
+    EXPECT_THAT(problem_of(*file, {{"bert.context_length", 513U}}),
+                HasSubstr("513, tensor position_embd.weight has 512 rows"));
+    EXPECT_THAT(problem_of(*file, {}, "position_embd.weight"), HasSubstr("has 0 rows"));
+}
+
+TEST(Encoder, OthersOfTheFamilyAreRefusedByName) {
+    for (const auto& [name, lacks] :
+         {std::pair("jina-bert-v2", "ALiBi"), std::pair("nomic-bert-moe", "experts")}) {
+        GgufBuilder builder;
+        builder.set("general.architecture", std::string(name));
+        const auto config = read_model_config(**GgufFile::from_header(builder.header(), "m.gguf"));
+        ASSERT_FALSE(config.ok());
+        EXPECT_THAT(config.error().message, HasSubstr(name));
+        EXPECT_THAT(config.error().message, HasSubstr(lacks));
+    }
+}
+
+// Writes a file's model as a folder.
+class EncoderFolder {
+  public:
+    EncoderFolder(const GgufFile& file, std::string type, std::string folder)
+        : file_(file), type_(std::move(type)), folder_(std::move(folder)) {
+        nomic_ = type_ == "nomic_bert";
+        shift_ = type_ == "xlm-roberta" ? 2 : 0;
+        const auto number = [&](const char* rest) {
+            return *file_.get_int((nomic_ ? "nomic-bert." : "bert.") + std::string(rest));
+        };
+        const std::string architecture = nomic_       ? "NomicBertModel"
+                                         : shift_ > 0 ? "XLMRobertaModel"
+                                                      : "BertModel";
+        config = {{"model_type", type_}, {"architectures", {architecture}}};
+        const auto set = [&](const char* theirs, const char* of_nomic, const char* ours) {
+            config[nomic_ ? of_nomic : theirs] = number(ours);
+        };
+        set("num_hidden_layers", "n_layer", "block_count");
+        set("hidden_size", "n_embd", "embedding_length");
+        set("num_attention_heads", "n_head", "attention.head_count");
+        set("intermediate_size", "n_inner", "feed_forward_length");
+        set("max_position_embeddings", "n_positions", "context_length");
+        set("vocab_size", "vocab_size", "vocab_size");
+        config["type_vocab_size"] = file_.find_tensor("token_types.weight")->rows();
+        const char* epsilon = nomic_ ? "layer_norm_epsilon" : "layer_norm_eps";
+        config[epsilon] = 1e-5;
+        if (nomic_) {
+            config["activation_function"] = "swiglu";
+            config["rotary_emb_base"] = 1000;
+            config["prenorm"] = false;
+            config["rotary_emb_scale_base"] = Json();
+        } else {
+            config["hidden_act"] = "gelu";
+        }
+        if (shift_ == 0) return;
+        config["pad_token_id"] = 1;
+        config["max_position_embeddings"] = number("context_length") + shift_;
+    }
+
+    Json config;
+    std::string pooling = "pooling_mode_cls_token";
+    std::string module = "sentence_transformers.models.Normalize";
+
+    void write() {
+        std::filesystem::create_directories(folder_ + "/1_Pooling");
+        write_tensors();
+        write_file(folder_ + "/config.json", config.dump());
+        write_file(folder_ + "/tokenizer.json", tokenizer().dump());
+        write_file(folder_ + "/tokenizer_config.json", Json{{"bos_token", "<s>"},
+                                                            {"eos_token", "</s>"},
+                                                            {"cls_token", "[CLS]"},
+                                                            {"sep_token", "[SEP]"}}
+                                                           .dump());
+        write_file(folder_ + "/modules.json",
+                   Json::array({{{"type", "sentence_transformers.models.Transformer"}},
+                                {{"type", "sentence_transformers.models.Pooling"}},
+                                {{"type", module}}})
+                       .dump());
+        write_file(folder_ + "/1_Pooling/config.json", Json{{"word_embedding_dimension", 256},
+                                                            {"pooling_mode_mean_tokens", false},
+                                                            {"pooling_mode_max_tokens", false},
+                                                            {pooling, true}}
+                                                           .dump());
+    }
+
+  private:
+    std::string name_of(const std::string& ours) const {
+        static const std::map<std::string, std::string> kOuter{
+            {"token_embd.weight", "embeddings.word_embeddings.weight"},
+            {"position_embd.weight", "embeddings.position_embeddings.weight"},
+            {"token_types.weight", "embeddings.token_type_embeddings.weight"},
+            {"token_embd_norm.weight", "embeddings.LayerNorm.weight"},
+            {"token_embd_norm.bias", "embeddings.LayerNorm.bias"}};
+        static const std::map<std::string, std::pair<std::string, std::string>> kInner{
+            {"attn_q", {"attention.self.query", ""}},
+            {"attn_k", {"attention.self.key", ""}},
+            {"attn_v", {"attention.self.value", ""}},
+            {"attn_qkv", {"", "attn.Wqkv"}},
+            {"attn_output", {"attention.output.dense", "attn.out_proj"}},
+            {"attn_output_norm", {"attention.output.LayerNorm", "norm1"}},
+            {"ffn_up", {"intermediate.dense", "mlp.fc11"}},
+            {"ffn_gate", {"", "mlp.fc12"}},
+            {"ffn_down", {"output.dense", "mlp.fc2"}},
+            {"layer_output_norm", {"output.LayerNorm", "norm2"}}};
+        if (const auto found = kOuter.find(ours); found != kOuter.end()) {
+            const std::string name = found->second;
+            return nomic_ && name.starts_with("embeddings.LayerNorm")
+                       ? "emb_ln" + name.substr(std::strlen("embeddings.LayerNorm"))
+                       : name;
+        }
+        const std::size_t first = ours.find('.', 4);
+        const std::size_t second = ours.rfind('.');
+        const auto& names = kInner.at(ours.substr(first + 1, second - first - 1));
+        return std::string("encoder.") + (nomic_ ? "layers." : "layer.") +
+               ours.substr(4, first - 4) + "." + (nomic_ ? names.second : names.first) +
+               ours.substr(second);
+    }
+
+    void write_tensors() {
+        SafetensorsWriter writer;
+        for (const TensorInfo& tensor : file_.tensors()) {
+            std::string bytes = text_of(file_, tensor);
+            std::vector<std::int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+            if (tensor.name == "position_embd.weight" && shift_ > 0) {
+                const std::size_t rows = static_cast<std::size_t>(shift_) * 4 *
+                                         static_cast<std::size_t>(tensor.row_length());
+                bytes = std::string(rows, '\x7f') + bytes;
+                shape[0] += shift_;
+            }
+            const char* dtype = tensor.type == TensorType::f32 ? "F32" : "BF16";
+            writer.add(name_of(tensor.name), dtype, shape, bytes);
+        }
+        writer.add("pooler.dense.weight", "F32", {1, 1}, "1234");
+        writer.add("embeddings.position_ids", "I64", {1, 1}, "12345678");
+        write_file(folder_ + "/model.safetensors", writer.take());
+    }
+
+    Json tokenizer() const {
+        const auto& tokens = std::get<std::vector<std::string>>(
+            std::get<MetaArray>(*file_.find("tokenizer.ggml.tokens")));
+        if (shift_ > 0) {
+            Json vocab = Json::array();
+            for (const std::string& token : tokens) vocab.push_back({token, -1.5});
+            return {{"model", {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", vocab}}},
+                    {"added_tokens",
+                     Json::array({{{"id", 1}, {"content", "<s>"}, {"special", true}},
+                                  {{"id", 2}, {"content", "</s>"}, {"special", true}}})},
+                    {"pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "\xE2\x96\x81"}}},
+                    {"post_processor",
+                     {{"type", "RobertaProcessing"}, {"cls", {"<s>", 1}}, {"sep", {"</s>", 2}}}}};
+        }
+        const std::string mark = "\xE2\x96\x81";
+        Json vocab = Json::object();
+        for (std::size_t i = 0; i < tokens.size(); ++i) {
+            const bool special = tokens[i].starts_with("[") && tokens[i].size() > 3;
+            const std::string text = special                       ? tokens[i]
+                                     : tokens[i].starts_with(mark) ? tokens[i].substr(mark.size())
+                                                                   : "##" + tokens[i];
+            vocab[text] = i;
+        }
+        return {{"model", {{"type", "WordPiece"}, {"unk_token", "[UNK]"}, {"vocab", vocab}}},
+                {"normalizer", {{"type", "BertNormalizer"}, {"lowercase", true}}},
+                {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+                {"post_processor",
+                 {{"type", "BertProcessing"}, {"cls", {"[CLS]", 2}}, {"sep", {"[SEP]", 3}}}}};
+    }
+
+    const GgufFile& file_;
+    std::string type_;
+    std::string folder_;
+    bool nomic_ = false;
+    std::int64_t shift_ = 0;
+};
+
+TEST(Encoder, AFoldersTensorsAreThoseOfTheGgufFile) {
+    const TemporaryFolder folder;
+    for (const auto& [shape, type] :
+         {std::pair("bge", "bert"), {"nomic-bert", "nomic_bert"}, {"bge-m3", "xlm-roberta"}}) {
+        SCOPED_TRACE(type);
+        const auto file = like(folder, shape);
+        EncoderFolder(*file, type, folder.file(type)).write();
+        const auto opened = open_weights(folder.file(type));
+        ASSERT_TRUE(opened.ok()) << opened.error().message;
+        const auto config = read_model_config(**opened);
+        ASSERT_TRUE(config.ok()) << config.error().message;
+        const ModelConfig right = *read_model_config(*file);
+        EXPECT_EQ(config->architecture, right.architecture);
+        EXPECT_EQ(config->context_length, right.context_length);
+        EXPECT_EQ(config->n_positions, right.n_positions);
+        EXPECT_EQ(config->n_heads, right.n_heads);
+        EXPECT_EQ(config->norm_epsilon, right.norm_epsilon);
+        EXPECT_EQ(config->rope_base, right.rope_base);
+        EXPECT_EQ(config->pooling, Pooling::cls);
+        EXPECT_EQ((*opened)->file().tensors().size(), file->tensors().size());
+        for (const TensorInfo& tensor : file->tensors()) {
+            const auto bytes = (*opened)->tensor(tensor.name);
+            ASSERT_TRUE(bytes.ok()) << bytes.error().message;
+            const std::string text = text_of(*file, tensor);
+            ASSERT_EQ(bytes->size(), text.size()) << tensor.name;
+            EXPECT_EQ(std::memcmp(bytes->data(), text.data(), text.size()), 0) << tensor.name;
+            (*opened)->release(tensor.name);
+        }
+        EXPECT_TRUE(*(*opened)->file().get_bool("tokenizer.ggml.add_bos_token"));
+        EXPECT_TRUE(*(*opened)->file().get_bool("tokenizer.ggml.add_eos_token"));
+    }
+}
+
+TEST(Encoder, FoldersOfOtherClassesAndModulesAreRefused) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "bge");
+    const struct {
+        std::function<void(EncoderFolder&)> change;
+        const char* problem;
+    } cases[] = {
+        {[](EncoderFolder& f) { f.config["architectures"] = {"BertForSequenceClassification"}; },
+         "a cross-encoder, is not supported"},
+        {[](EncoderFolder& f) { f.config["architectures"] = {"BertForMaskedLM"}; },
+         "expected [\"BertModel\"]"},
+        {[](EncoderFolder& f) { f.config["hidden_act"] = "gelu_new"; }, "hidden_act"},
+        {[](EncoderFolder& f) { f.config["position_embedding_type"] = "relative_key"; },
+         "position_embedding_type"},
+        {[](EncoderFolder& f) { f.config["is_decoder"] = true; }, "is_decoder"},
+        {[](EncoderFolder& f) { f.pooling = "pooling_mode_max_tokens"; },
+         "pooling_mode_max_tokens"},
+        {[](EncoderFolder& f) { f.module = "sentence_transformers.models.Dense"; }, "modules.json"},
+    };
+    for (const auto& one : cases) {
+        EncoderFolder writer(*file, "bert", folder.file("bert"));
+        one.change(writer);
+        writer.write();
+        const auto opened = open_weights(folder.file("bert"));
+        ASSERT_FALSE(opened.ok()) << one.problem;
+        EXPECT_THAT(opened.error().message, HasSubstr(one.problem));
+    }
+    EncoderFolder writer(*file, "bert", folder.file("bert"));
+    writer.pooling = "pooling_mode_lasttoken";
+    writer.write();
+    EXPECT_EQ(read_model_config(**open_weights(folder.file("bert")))->pooling, Pooling::last);
+}
+
+}  // namespace
+}  // namespace helix::model::encoder_test
