@@ -27,6 +27,8 @@ base::Result<T> named(const char* option, const std::string& word, std::span<con
 
 constexpr std::array kObjectives = {Objective::throughput, Objective::latency, Objective::balanced,
                                     Objective::flow};
+constexpr std::array kMilpStarts = {plan::MilpStart::rules, plan::MilpStart::search,
+                                    plan::MilpStart::none};
 constexpr std::array kBatchings = {plan::Batching::helix, plan::Batching::reference};
 
 base::Status set_limits(const PlanArguments& a, plan::PlanOptions& options) {
@@ -68,7 +70,7 @@ base::Status set_milp(const PlanArguments& a, plan::PlanOptions& options) {
     if (a.prune > 0)
         options.milp.prune = plan::PruneOptions{
             .min_keep = a.prune, .max_keep = a.prune, .threshold_bytes_per_s = 0};
-    options.milp_start = !a.no_start;
+    TRY(options.milp_start, named<plan::MilpStart>("--start", a.start, kMilpStarts));
     if (!a.stop_after_idle.empty()) {
         TRY(options.milp.stop.idle_s, spec::parse_duration("--stop-after-idle", a.stop_after_idle));
         if (!(options.milp.stop.idle_s > 0)) {
@@ -191,7 +193,11 @@ void PlanArguments::add_to(CLI::App& command) {
          command.add_option(
              "--prune", prune,
              "milp: keep so many links of each machine, and those that the start needs [all]"),
-         command.add_flag("--no-start", no_start, "milp: without a heuristic's plan to start from"),
+         command
+             .add_option("--start", start,
+                         "milp: what it starts from: rules (the best rule's plan), search (our own "
+                         "plan of most flow, with its bound), none")
+             ->capture_default_str(),
          command.add_option("--stop-after-idle", stop_after_idle,
                             "milp: stop once nothing better was found for so long, like 30s"),
          command.add_flag("--no-early-stop", no_early_stop, "milp: until proven or out of time"),

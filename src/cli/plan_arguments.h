@@ -36,7 +36,7 @@ struct PlanArguments {
 
     std::string solver = "cbc";
     int prune = 0;
-    bool no_start = false;
+    std::string start = "rules";
     bool no_early_stop = false;
     std::string stop_after_idle;
     bool no_cap_links = false;

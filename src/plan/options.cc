@@ -42,4 +42,16 @@ const char* to_string(Objective objective) {
     return "?";
 }
 
+const char* to_string(MilpStart start) {
+    switch (start) {
+        case MilpStart::none:
+            return "none";
+        case MilpStart::rules:
+            return "rules";
+        case MilpStart::search:
+            return "search";
+    }
+    return "?";
+}
+
 }  // namespace helix::plan

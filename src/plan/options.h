@@ -46,6 +46,11 @@ struct PlanProgress {
     double bound_tokens_per_s = 0;  // no placement has more; 0 = not known yet
 };
 
+// What Method::milp starts from: the plan of most flow that a rule makes, or that our own search
+// finds in the first fifth of the time, with the bound that it proves (config_bound.h).
+enum class MilpStart { none, rules, search };
+const char* to_string(MilpStart start);
+
 struct PlanOptions {
     Method method = Method::automatic;
     Objective objective = Objective::flow;
@@ -65,8 +70,8 @@ struct PlanOptions {
     std::int32_t swarm_stages = 0;             // equal stages of Method::swarm; 0: as few as
                                                // let the weakest node that holds anything hold one
     std::vector<spec::Placement> starts;       // further ones for the search, that fit the cluster
-    MilpOptions milp;                          // start is filled in; it is the best of the rules
-    bool milp_start = true;                    // false: none
+    MilpOptions milp;                          // start and upper_bound are filled in
+    MilpStart milp_start = MilpStart::rules;
 
     // Limits; plans beyond them are not considered.
     double max_depth = 0;      // mean stages of a request; 0 = any

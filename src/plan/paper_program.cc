@@ -28,7 +28,7 @@ base::Result<MilpReport> solve_paper_program(const Problem& problem, const PlanO
     milp.formulation.partial = options.flow.partial;
     if (milp.upper_bound == 0) milp.upper_bound = flow_bounds(problem).best;
     if (!milp.stop.asked) milp.stop.asked = options.stop;
-    if (options.milp_start) {
+    if (options.milp_start == MilpStart::rules && !milp.start) {
         PlanOptions all_rules = options;
         all_rules.method = Method::milp;
         TRY(std::vector<Candidate> rules, rule_candidates(problem, all_rules));

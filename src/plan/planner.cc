@@ -43,6 +43,7 @@ constexpr double kClearly = 1.02;
 // Of all flow: less over a link is a rounding of the split's and no use of the link.
 constexpr double kLinkDust = 1e-4;
 constexpr double kDeliveredBoundShare = 0.05;  // of the time
+constexpr double kMilpStartShare = 0.2;        // for the search that a program starts from
 
 // In something, by more than people would care to choose by.
 bool clearly_better(const Merits& a, const Merits& b) {
@@ -116,6 +117,11 @@ class Planner {
     bool stopped() const { return options_.stop && options_.stop(); }
     // The search for flow alone, before another objective has its turn.
     std::function<bool()> flow_stop() const {
+        if (options_.method == Method::milp) {
+            return [this] {
+                return stopped() || (options_.time_used && options_.time_used() >= kMilpStartShare);
+            };
+        }
         return options_.objective != Objective::flow && options_.flow_stop ? options_.flow_stop
                                                                            : options_.stop;
     }
@@ -243,10 +249,28 @@ class Planner {
         if (linked) add(std::move(linked->placement), "packing");
     }
 
+    // Our own plan of most flow, and what was proven on the way.
+    base::Status start_from_search(MilpOptions& milp) {
+        TRY(candidates_, rule_candidates(problem_, options_));
+        for (Candidate& candidate : candidates_) judge(candidate);
+        prove_bound();
+        search_flow();
+        const auto best =
+            std::max_element(candidates_.begin(), candidates_.end(),
+                             [](const auto& a, const auto& b) { return a.flow < b.flow; });
+        if (best != candidates_.end() && best->flow > 0) {
+            milp.start = best->placement;
+            milp.start_method = best->method;
+        }
+        candidates_.clear();
+        return base::Ok{};
+    }
+
     // The solver's answer alone: where it finds nothing there is no plan.
     base::Result<PlanReport> solve_milp() {
-        progress("milp");
         PlanOptions asked = options_;
+        if (asked.milp_start == MilpStart::search) TRY_VOID(start_from_search(asked.milp));
+        progress("milp");
         if (asked.milp.upper_bound == 0) asked.milp.upper_bound = bound_;
         TRY(MilpReport found, solve_paper_program(problem_, asked));
         if (!found.found()) {

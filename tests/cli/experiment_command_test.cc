@@ -69,7 +69,7 @@ TEST_F(ExperimentCommandTest, AProgramWhoseSolverFindsNothingFailsAndWritesNoPla
     testing::internal::CaptureStderr();
     EXPECT_EQ(helix({"plan", cluster.c_str(), "--model", "llama1-30b", "--profiles",
                      profiles.c_str(), "--objective", "flow", "--no-partial", "--method", "milp",
-                     "--no-start", "--budget", "1ms", "--output", output.c_str()}),
+                     "--start", "none", "--budget", "1ms", "--output", output.c_str()}),
               1);
     const std::string message = testing::internal::GetCapturedStderr();
     EXPECT_NE(message.find("cbc found nothing that carries a token"), std::string::npos) << message;

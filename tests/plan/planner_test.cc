@@ -209,14 +209,14 @@ TEST(Planner, TheProgramsPlanIsTheSolversOwnOrNone) {
     options.method = Method::milp;
     options.capacities = &capacities;
     options.milp.stop.asked = [] { return true; };  // before it could find anything
-    options.milp_start = false;
+    options.milp_start = MilpStart::none;
     const auto nothing = plan(cluster, small_model(4), options);
     ASSERT_FALSE(nothing.ok()) << "a rule's plan was handed out as " << nothing->method;
     EXPECT_EQ(nothing.error().code, base::Errc::unavailable);
     EXPECT_THAT(nothing.error().message, HasSubstr("cbc found nothing that carries a token"));
     EXPECT_THAT(nothing.error().message, HasSubstr("start: none"));
 
-    options.milp_start = true;
+    options.milp_start = MilpStart::rules;
     const auto started = plan(cluster, small_model(4), options);
     ASSERT_TRUE(started.ok()) << started.error().message;
     ASSERT_TRUE(started->milp.has_value());
@@ -228,7 +228,7 @@ TEST(Planner, TheProgramsPlanIsTheSolversOwnOrNone) {
     options.milp.stop = {};
     options.milp.stop.near_bound = 0;  // to the proof
     options.milp.stop.good_enough = 0;
-    options.milp_start = false;
+    options.milp_start = MilpStart::none;
     const auto solved = plan(cluster, small_model(4), options);
     ASSERT_TRUE(solved.ok()) << solved.error().message;
     EXPECT_EQ(solved->method, "milp");
@@ -236,6 +236,22 @@ TEST(Planner, TheProgramsPlanIsTheSolversOwnOrNone) {
     EXPECT_TRUE(solved->milp->agrees());
     EXPECT_NEAR(solved->milp->objective, 45, 1e-6);
     EXPECT_NEAR(solved->max_flow_tokens_per_s, 45, 1e-6);
+}
+
+TEST(Planner, TheProgramMayStartFromOurOwnPlanAndItsBound) {
+    const auto cluster = cluster_of({machine("a", 2, 1e-3), machine("b", 2, 1e-3)});
+    const CapacityTable capacities = two_halves();
+    PlanOptions options;
+    options.method = Method::milp;
+    options.capacities = &capacities;
+    options.milp_start = MilpStart::search;
+    const auto solved = plan(cluster, small_model(4), options);
+    ASSERT_TRUE(solved.ok()) << solved.error().message;
+    EXPECT_TRUE(solved->milp->start_used) << solved->milp->start_note;
+    EXPECT_NEAR(solved->milp->start_flow, 45, 1e-6);
+    EXPECT_EQ(solved->method, solved->milp->start_method);
+    EXPECT_NEAR(solved->upper_bound_tokens_per_s, 45, 1e-3);
+    EXPECT_TRUE(solved->proven_optimal);
 }
 
 // The best flow of all placements, by trying them all.

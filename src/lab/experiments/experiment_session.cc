@@ -189,7 +189,7 @@ base::Result<plan::MilpReport> ExperimentSession::solve(const std::string& clust
         settings.options.milp.prune = plan::PruneOptions{
             .min_keep = program.prune, .max_keep = program.prune, .threshold_bytes_per_s = 0};
     }
-    settings.options.milp_start = program.start;
+    settings.options.milp_start = program.start ? plan::MilpStart::rules : plan::MilpStart::none;
     settings.options.milp.formulation.every_node_holds = true;
     TRY(plan::PlanOptions options, options_for(settings, *problem));
     const auto began = std::chrono::steady_clock::now();
