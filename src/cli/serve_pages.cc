@@ -70,7 +70,7 @@ base::Result<std::string> answer_what_if(const node::CoordinatorServer& coordina
     }
     if (last->cluster.name.empty()) last->cluster.name = "this cluster";
     const lab::ServedPlan served = {std::move(last->cluster), model,
-                                    std::move(last->report.placement)};
+                                    std::move(last->report.placement), last->report.policy};
     lab::ServedQuestion question;
     for (const api::WhatIfChange& change : asked.changes) {
         question.changes.push_back(change_of(change));

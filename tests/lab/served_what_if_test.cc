@@ -111,6 +111,23 @@ TEST_F(ServedWhatIfTest, BothSidesAreSimulatedUnderTheSameLoad) {
     EXPECT_LE(answer->mean_prompt_tokens + answer->mean_output_tokens, 512);
 }
 
+// The coordinator goes on with its policy whatever its machines, so both sides are served by it.
+TEST_F(ServedWhatIfTest, BothSidesAreServedByTheClustersPolicy) {
+    const auto usual = ask({plan::AddMachines{"cpu", "", 1, {}}});
+    ASSERT_TRUE(usual.ok()) << usual.error().message;
+    served_.policy.prefill_share = 0.02;
+    const auto own = ask({plan::AddMachines{"cpu", "", 1, {}}});
+    ASSERT_TRUE(own.ok()) << own.error().message;
+    EXPECT_EQ(own->today.report.policy, served_.policy);
+    EXPECT_EQ(own->what_if.report.policy, served_.policy);
+    ASSERT_TRUE(usual->today.simulated && own->today.simulated);
+    EXPECT_NE(own->today.simulated->saturated_tokens_per_s,
+              usual->today.simulated->saturated_tokens_per_s);
+    ASSERT_TRUE(usual->what_if.simulated && own->what_if.simulated);
+    EXPECT_NE(own->what_if.simulated->saturated_tokens_per_s,
+              usual->what_if.simulated->saturated_tokens_per_s);
+}
+
 TEST_F(ServedWhatIfTest, ASlowMachineTakesTheFlowWithIt) {
     const auto answer = ask({plan::SlowMachine{"den", 4}});
     ASSERT_TRUE(answer.ok()) << answer.error().message;

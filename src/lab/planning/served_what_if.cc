@@ -86,6 +86,7 @@ class Answering {
         options.objective = plan::Objective::throughput;
         options.capacities = &side.problem.capacities;
         options.costs = &side.problem.costs();
+        options.performance.kv_high_water = served_.policy.kv_high_water;
         options.iterations = kIterations;
         options.throughput_iterations = kIterations;
         const double from_s = watch_.elapsed_s();
@@ -98,12 +99,14 @@ class Answering {
         if (judged != nullptr) {
             options.method = plan::Method::manual;
             options.manual = *judged;
+            options.manual_policy = served_.policy;
             options.stop = watch_.stopped;
             options.flow_stop = watch_.stopped;
         } else if (holds_layers(*start)) {
             options.starts.push_back(*start);
         }
         TRY(side.report, plan::plan(side.problem.cluster, side.problem.model, options));
+        side.report.policy = served_.policy;
         return side;
     }
 
@@ -193,7 +196,8 @@ class Answering {
     // Offline where nothing is offered.
     base::Result<sim::SimReport> run(const ServedSide& side, const Load& load,
                                      double offered_tokens_per_s) const {
-        sim::HelixSetup setup = helix_setup(side.problem, side.report.placement, side.report.flows);
+        sim::HelixSetup setup =
+            helix_setup(side.problem, side.report.placement, side.report.flows, side.report.policy);
         setup.lengths = sim::LengthSource(load.rows, sim::LengthOrder::sampled);
         setup.overheads.lone_decode_doubles =
             false;  // in the published simulator, not in an engine

@@ -16,17 +16,20 @@
 #include "spec/cluster_spec.h"
 #include "spec/model_spec.h"
 #include "spec/placement.h"
+#include "spec/serving_policy.h"
 
 // What changes would do to a cluster that serves: today beside what would be, both planned as the
 // coordinator plans, both under the same load in the simulator.
 
 namespace helix::lab {
 
-// The cluster as its machines measured themselves, and what each of them holds.
+// The cluster as its machines measured themselves, what each of them holds, and the policy that
+// serves it, which stays when the cluster changes.
 struct ServedPlan {
     spec::ClusterSpec cluster;
     spec::ModelSpec model;
     spec::Placement placement;
+    spec::ServingPolicy policy = {};
 };
 
 struct ServedQuestion {
@@ -46,7 +49,7 @@ struct ServedWatch {
     std::function<void(const ServedProgress&)> progress;
 };
 
-// Of one side in the simulator, under our own policy.
+// Of one side in the simulator, under the policy that serves.
 struct SimulatedSide {
     double saturated_tokens_per_s = 0;  // decode tokens/s while requests always wait
     // At the load that both sides get, prompt and output tokens alike.
