@@ -234,15 +234,17 @@ base::Result<FilePlacement> planner_for_file(const spec::ModelSpec& model,
     }
     fixed.planner = [model, file, path,
                      layers](const spec::ClusterSpec& cluster) -> base::Result<plan::PlanReport> {
+        const auto of_file = [&path](const base::Error& error) {
+            return base::Error{error.code, path + ": " + error.message};
+        };
         auto options = options_for_named(cluster, layers);
-        if (!options.ok()) {
-            return base::Error{options.error().code, path + ": " + options.error().message};
-        }
+        if (!options.ok()) return of_file(options.error());
         options->manual_flows = flows_between(cluster, file);
         options->manual_policy = file.policy.value_or(spec::ServingPolicy());
-        TRY(plan::PlanReport report, plan::plan(cluster, model, *options));
-        const bool broken = report.prediction &&
-                            report.prediction->limit.kind == plan::PerformanceLimit::Kind::broken;
+        auto report = plan::plan(cluster, model, *options);
+        if (!report.ok()) return of_file(report.error());
+        const bool broken = report->prediction &&
+                            report->prediction->limit.kind == plan::PerformanceLimit::Kind::broken;
         if (broken && !file.flows.empty()) {
             return base::invalid(path + ": its flows do not lead requests through all layers");
         }

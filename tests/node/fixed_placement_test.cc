@@ -116,6 +116,18 @@ TEST_F(FixedPlacement, NamesTheWorkersItWaitsFor) {
     EXPECT_THAT(report.error().message, HasSubstr("waits for den, hall"));
 }
 
+TEST_F(FixedPlacement, NamesTheFileWhoseLayersDoNotFit) {
+    const std::string path = write(file_);
+    const auto planner = planner_for_file(model_, path);
+    ASSERT_TRUE(planner.ok()) << planner.error().message;
+    spec::ClusterSpec cluster = cluster_of({"den", "hall"});
+    cluster.nodes[0].memory_bytes = 1000;
+    const auto report = planner->planner(cluster);
+    ASSERT_FALSE(report.ok());
+    EXPECT_THAT(report.error().message, HasSubstr(path));
+    EXPECT_THAT(report.error().message, HasSubstr("den"));
+}
+
 TEST_F(FixedPlacement, RefusesFilesForOtherModelsAndWithoutNames) {
     file_.n_layers = 14;
     EXPECT_THAT(planner_for_file(model_, write(file_)).error().message,
