@@ -98,7 +98,7 @@ def program_table(run):
         for prune in ("all", "12"):
             pruned = [] if prune == "all" else ["--prune", prune]
             out = run.plan(cluster, model, mix, "--objective", "flow", "--no-partial", "--method",
-                           "milp", "--start", "search", "--budget", "120s", *pruned)
+                           "milp", "--start", "search", "--budget", "60s", *pruned)
             milp = out["milp"]
             bound = "none" if milp["bound"] is None else f"{milp['bound']:.2f}"
             found = "nothing better"
