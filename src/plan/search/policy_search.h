@@ -6,8 +6,8 @@
 
 namespace helix::plan {
 
-// What layouts are judged under where the policy is chosen with them. On all clusters that were
-// tried more was served with less of the prompts' time than the usual policy gives them.
+// What layouts are judged under where the policy is chosen with them: prompts get less time than
+// under the usual policy, as on most clusters that were tried they do under the one chosen.
 spec::ServingPolicy first_policy();
 
 // Looks for the policy that the plans are served most under, by last looks, on a grid of prefill
