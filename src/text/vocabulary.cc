@@ -187,14 +187,7 @@ Status check_size(const char* key, std::size_t n, std::size_t n_tokens) {
         "tokenizer.ggml.{}: {} entries, but tokenizer.ggml.tokens has {}", key, n, n_tokens));
 }
 
-}  // namespace
-
-Result<Vocabulary> read_vocabulary(const GgufFile& file) {
-    Vocabulary vocabulary;
-    TRY(vocabulary.model, file.get_string("tokenizer.ggml.model"));
-    TRY(auto pre, if_present(file.get_string("tokenizer.ggml.pre")));
-    if (pre) vocabulary.pre = std::move(*pre);
-    TRY(vocabulary.ignore_merges, if_present(file.get_bool("tokenizer.ggml.ignore_merges")));
+Status read_tokens(const GgufFile& file, Vocabulary& vocabulary) {
     TRY(const auto* tokens,
         find_array<std::string>(file, "tokenizer.ggml.tokens", "an array of strings"));
     if (tokens == nullptr) {
@@ -203,7 +196,24 @@ Result<Vocabulary> read_vocabulary(const GgufFile& file) {
     }
     vocabulary.tokens = *tokens;
     TRY_VOID(read_scores(file, vocabulary));
-    TRY_VOID(read_kinds(file, vocabulary));
+    return read_kinds(file, vocabulary);
+}
+
+// Where the file has no such text, it stays as it is.
+Status read_text(const GgufFile& file, const char* key, std::string& text) {
+    TRY(auto found, if_present(file.get_string(key)));
+    if (found) text = std::move(*found);
+    return base::Ok{};
+}
+
+}  // namespace
+
+Result<Vocabulary> read_vocabulary(const GgufFile& file) {
+    Vocabulary vocabulary;
+    TRY(vocabulary.model, file.get_string("tokenizer.ggml.model"));
+    TRY_VOID(read_text(file, "tokenizer.ggml.pre", vocabulary.pre));
+    TRY(vocabulary.ignore_merges, if_present(file.get_bool("tokenizer.ggml.ignore_merges")));
+    TRY_VOID(read_tokens(file, vocabulary));
     TRY_VOID(read_char_map(file, vocabulary));
     TRY(vocabulary.remove_extra_spaces,
         if_present(file.get_bool("tokenizer.ggml.remove_extra_whitespaces")));
@@ -217,10 +227,8 @@ Result<Vocabulary> read_vocabulary(const GgufFile& file) {
     }
     TRY_VOID(read_infill_ids(file, vocabulary));
     TRY_VOID(read_end_tokens(file, vocabulary));
-    TRY(auto chat_template, if_present(file.get_string("tokenizer.chat_template")));
-    if (chat_template) vocabulary.chat_template = std::move(*chat_template);
-    TRY(auto rerank_template, if_present(file.get_string("tokenizer.chat_template.rerank")));
-    if (rerank_template) vocabulary.rerank_template = std::move(*rerank_template);
+    TRY_VOID(read_text(file, "tokenizer.chat_template", vocabulary.chat_template));
+    TRY_VOID(read_text(file, "tokenizer.chat_template.rerank", vocabulary.rerank_template));
     TRY_VOID(validate(vocabulary));
     return vocabulary;
 }

@@ -342,8 +342,8 @@ TEST(Encoder, FoldersOfOtherClassesAndModulesAreRefused) {
         {[](EncoderFolder& f) { f.config["position_embedding_type"] = "relative_key"; },
          "position_embedding_type"},
         {[](EncoderFolder& f) { f.config["is_decoder"] = true; }, "is_decoder"},
-        {[](EncoderFolder& f) { f.pooling = "pooling_mode_max_tokens"; },
-         "pooling_mode_max_tokens"},
+        {[](EncoderFolder& f) { f.pooling = "pooling_mode_weightedmean_tokens"; },
+         "pooling_mode_weightedmean_tokens"},
         {[](EncoderFolder& f) { f.module = "sentence_transformers.models.Dense"; }, "modules.json"},
     };
     for (const auto& one : cases) {

@@ -574,7 +574,9 @@ TEST_F(Folder, WrongTokenizersAreNamed) {
         const char* error;
     } edits[] = {
         {[](Json& t) { t.erase("model"); }, "tokenizer.json: "},
-        {[](Json& t) { t["model"]["type"] = "WordPiece"; }, "type \"WordPiece\", expected \"BPE\""},
+        {[](Json& t) { t["model"]["type"] = "WordLevel"; },
+         "type \"WordLevel\", expected \"BPE\", \"Unigram\" or \"WordPiece\""},
+        {[](Json& t) { t["model"]["type"] = "WordPiece"; }, "is not known with \"WordPiece\""},
         {[](Json& t) { t["model"]["vocab"]["new"] = "x"; }, "expected a token id"},
         {[](Json& t) { t["model"]["vocab"]["new"] = -1; }, "token id -1, expected 0 to"},
         {[](Json& t) { t["model"]["vocab"]["new"] = 1; }, "token id 1 is both"},
