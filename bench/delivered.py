@@ -287,9 +287,9 @@ def main():
     finish(arguments, table_of(head, rows), "generated" if arguments.generated else "delivered")
 
 
-def put(table, name):
+def put(table, name, document="planning.md"):
     """Writes a table into its place on the page."""
-    page = DOCS / "planning.md"
+    page = DOCS / document
     begin, end = f"<!-- {name} -->\n", "<!-- end -->"
     pattern = re.escape(begin) + "[^<]*" + re.escape(end)
     text = page.read_text()

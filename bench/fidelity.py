@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """How far the simulator is off: real processes on this machine against `helix simulate`'s world.
 
-usage: bench/fidelity.py --binary build/release/bin/helix [--clusters equal,unequal,many,cpu] [--shares 25,50,75]
-           [--repeats 2] [--parallel 3] [--json FILE]
+usage: bench/fidelity.py --binary build/release/bin/helix [--clusters equal,unequal,many,cpu,cpu4] [--shares 25,50,75]
+           [--repeats 2] [--twins] [--parallel 3] [--json FILE] [--write]
 
 Three clusters of `helix serve` and modelled workers (real protocol, the times of tables that this script
 makes up), each under three loads: Poisson arrivals at 25, 50 and 75 % of the peak that `helix simulate
@@ -10,8 +10,13 @@ makes up), each under three loads: Poisson arrivals at 25, 50 and 75 % of the pe
 twice, with other arrivals and on a new cluster each time: near the peak one run says little. Prints the error
 of the means and a table for docs/measuring.md. About six minutes; wants a machine that does nothing else, or
 real-time priority (`chrt -f 5 bench/fidelity.py ...` as root): the processes use a tenth of a core.
-The cluster `cpu`, not among the three, is two workers that compute, a core each, with tables that `helix
-profile` measures before.
+The clusters `cpu` and `cpu4`, not among the three, are workers that compute, with tables that `helix profile`
+measures before on one core: two workers, a core each; and four of one thread that are slowed down (`helix worker
+--speed`) to 35, 25, 18 and 12 % of a core, with layers that overlap. Together they use less than a core, so two cores
+do for all four; their tables are the core's with the times divided by the speed.
+--twins runs each load twice with the same arrivals. What the simulation says between the two, or as near to one of them
+as they are to each other, is then no error of its own: the table says what lies beyond, and how far the two are apart.
+--write puts a table with twins into docs/measuring.md.
 """
 import argparse
 import concurrent.futures
@@ -24,6 +29,7 @@ import sys
 import tempfile
 import time
 
+from delivered import put
 from served import Served
 
 LAYERS = 48
@@ -38,7 +44,7 @@ FIGURES = ("decode_tokens_per_s", "ttft_s.mean", "ttft_s.p50", "tpot_per_request
 # and for each prompt token.
 TYPES = {"big": (0.7, 0.006, 0.8, 0.010), "mid": (1.6, 0.015, 1.6, 0.025),
          "small": (4.0, 0.030, 4.0, 0.070)}
-MEMORY_GB = {"big": 24, "mid": 20, "small": 16, "core": 1}
+MEMORY_GB = {"big": 24, "mid": 20, "small": 16, "core": 1, "core35": 1, "core25": 1, "core18": 1, "core12": 1}
 
 # For each cluster: its machines; who holds which layers, or None if `helix plan` is to say; and how
 # much slower than the tables it runs, so that the processes' own work does not count on a machine
@@ -48,8 +54,11 @@ CLUSTERS = {
     "unequal": (["big", "mid", "mid", "small"], [(0, 30), (22, 48), (30, 48), (0, 22)], 1),
     "many": (["big"] * 4 + ["mid"] * 8 + ["small"] * 12, None, 2),
     "cpu": (["core"] * 2, [(0, 6), (6, 12)], 1),
+    "cpu4": (["core35", "core25", "core18", "core12"], [(0, 6), (5, 12), (6, 12), (0, 5)], 1),
 }
+SPEED = {"core": 1, "core35": 0.35, "core25": 0.25, "core18": 0.18, "core12": 0.12}
 DEFAULT = "equal,unequal,many"
+COMPUTING = ("cpu", "cpu4")
 CPU_SHAPE = "llama-160m"
 
 
@@ -151,12 +160,14 @@ class Cluster(Served):
         backend = ["--backend", "modelled", "--profiles", profiles, "--profile", MODEL, "--time-scale",
                    str(slower)]
         model, extra = VOCABULARY, lambda index: backend
-        if name == "cpu":
+        computes = name in COMPUTING
+        if computes:
             model = os.path.join(folder, "cpu.gguf")
-            extra = lambda index: ["--model", model, "--threads", "1", "--cpus", str(index)]
+            own = lambda index: ["--cpus", str(index)] if name == "cpu" else ["--speed", str(SPEED[types[index]])]
+            extra = lambda index: ["--model", model, "--threads", "1", *own(index)]
         self.start([args.binary, "serve", "--model", model, "--listen", f"127.0.0.1:{self.port}",
                     "--no-worker", "--min-workers", str(len(types)), "--placement", placement,
-                    *([] if name == "cpu" else ["--type", types[0], *backend])])
+                    *([] if computes else ["--type", types[0], *backend])])
         self.wait("/health/live", 30)
         for index, kind in enumerate(types):
             self.start([args.binary, "worker", "--join", f"127.0.0.1:{self.port}", "--name", f"w{index}",
@@ -174,11 +185,30 @@ def profile_cpu(args, folder, profiles):
           "--max-prompt", "512", "--max-sequences", "16", "--budget", "20s")
 
 
+def write_slower(profiles):
+    """The tables of the core, slowed down."""
+    with open(os.path.join(profiles, "cpu_limits.csv")) as file:
+        head, *limits = [line.rstrip("\n") for line in file if line.strip()]
+    for kind, speed in SPEED.items():
+        if kind == "core":
+            continue
+        for batch in ("decode", "prompt"):
+            with open(os.path.join(profiles, f"cpu_core_{batch}_time.csv")) as file:
+                header, *rows = file.read().split()
+            rows = [(tokens, float(time_ms) / speed) for tokens, time_ms in (row.split(",") for row in rows)]
+            with open(os.path.join(profiles, f"cpu_{kind}_{batch}_time.csv"), "w") as out:
+                out.write(header + "\n" + "".join(f"{tokens},{time_ms:.6f}\n" for tokens, time_ms in rows))
+        limits += [kind + line[len("core"):] for line in limits if line.startswith("core,")]
+    with open(os.path.join(profiles, "cpu_limits.csv"), "w") as out:
+        out.write("\n".join([head, *limits]) + "\n")
+
+
 def measure(args, folder, profiles, lengths, name):
     types, layers, slower = CLUSTERS[name]
-    model = "cpu" if name == "cpu" else MODEL
-    if name == "cpu":
+    model = "cpu" if name in COMPUTING else MODEL
+    if name in COMPUTING:
         profile_cpu(args, folder, profiles)
+        write_slower(profiles)
     problem = ["--model", model, "--profiles", profiles]
     toml = write_cluster(folder, name, types)
     placement = write_placement(args, folder, name, toml, problem)
@@ -187,12 +217,13 @@ def measure(args, folder, profiles, lengths, name):
     peak = found["peak_tokens_per_s"] / slower
     print(f"{name}: {len(types)} machines, peak {peak:.0f} tokens/s", file=sys.stderr)
     shares = [float(percent) / 100 for percent in args.shares.split(",")]
-    runs = [(share, repeat) for share in shares for repeat in range(args.repeats)]
-    traces = {run: write_load(folder, name, peak, *run) for run in runs}
+    runs = [(share, repeat, twin) for share in shares for repeat in range(args.repeats)
+            for twin in range(2 if args.twins else 1)]
+    traces = {run: write_load(folder, name, peak, *run[:2]) for run in runs}
 
     def one(run):
         """On a cluster of its own, which has learned nothing from other loads."""
-        cluster = Cluster(args, folder, profiles, name, placement, f"{run[0]:g}-{run[1]}")
+        cluster = Cluster(args, folder, profiles, name, placement, f"{run[0]:g}-{run[1]}-{run[2]}")
         try:
             cpu, began = cluster.cpu_seconds(), time.time()
             found = json.loads(helix(args, "bench", "--url", cluster.url, "--trace", traces[run],
@@ -204,19 +235,38 @@ def measure(args, folder, profiles, lengths, name):
         finally:
             cluster.stop()
 
-    with concurrent.futures.ThreadPoolExecutor(1 if name == "cpu" else args.parallel) as executor:
+    with concurrent.futures.ThreadPoolExecutor(1 if name in COMPUTING else args.parallel) as executor:
         found = dict(zip(runs, executor.map(one, runs)))
-    return [summarise(name, share, [found[share, i] for i in range(args.repeats)]) for share in shares]
+    return [summarise(name, share, [[found[run] for run in runs if run[:2] == (share, i)] for i in range(args.repeats)])
+            for share in shares]
 
 
-def summarise(name, share, runs):
+def beyond_twins(pairs, key):
+    """(how far the simulation is beyond what two runs of the same arrivals differ by, how far these are apart): means."""
+    beyond, apart = [], []
+    for pair in pairs:
+        measured = [run["against_simulation"][key]["measured"] for run in pair]
+        simulated = statistics.mean(run["against_simulation"][key]["simulated"] for run in pair)
+        middle, spread = statistics.mean(measured), max(measured) - min(measured)
+        nearest = min(abs(simulated - value) for value in measured)
+        inside = min(measured) <= simulated <= max(measured)
+        sign = 1 if simulated > middle else -1
+        beyond.append(0 if inside else sign * max(0, nearest - spread) / middle)
+        apart.append(spread / middle)
+    return statistics.mean(beyond), statistics.mean(apart)
+
+
+def summarise(name, share, pairs):
     """The means of the runs, and how far they are off."""
     figures = {}
+    runs = [run for pair in pairs for run in pair]
     for key in FIGURES:
         measured, simulated = (statistics.mean(run["against_simulation"][key][side] for run in runs)
                                for side in ("measured", "simulated"))
         figures[key] = {"measured": measured, "simulated": simulated, "error": simulated / measured - 1,
                         "runs": [run["against_simulation"][key] for run in runs]}
+        if len(pairs[0]) == 2:
+            figures[key]["beyond"], figures[key]["apart"] = beyond_twins(pairs, key)
     row = {"cluster": name, "share": share, "figures": figures,
            "requests": sum(run["requests"]["counted"] for run in runs),
            "errors": {kind: count for run in runs for kind, count in run["errors"].items()},
@@ -240,7 +290,10 @@ def markdown(results):
         for key in FIGURES:
             figure = row["figures"][key]
             scale, unit = (1, "") if key == "decode_tokens_per_s" else (1000, " ms")
-            cells.append(f"{figure['measured'] * scale:.4g}{unit} ({figure['error'] * 100:+.1f} %)")
+            error = f"{figure['error'] * 100:+.1f} %"
+            if "beyond" in figure:
+                error += f"; beyond twins {figure['beyond'] * 100:+.1f} %, twins apart {figure['apart'] * 100:.1f} %"
+            cells.append(f"{figure['measured'] * scale:.4g}{unit} ({error})")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -251,6 +304,8 @@ def main():
     parser.add_argument("--clusters", default=DEFAULT)
     parser.add_argument("--shares", default="25,50,75", help="per cent of the peak")
     parser.add_argument("--repeats", type=int, default=2, help="runs of each load")
+    parser.add_argument("--twins", action="store_true", help="each load twice with the same arrivals")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/measuring.md")
     parser.add_argument("--parallel", type=int, default=3, help="runs at a time")
     parser.add_argument("--json", help="write all figures there")
     args = parser.parse_args()
@@ -266,6 +321,8 @@ def main():
         with open(args.json, "w") as out:
             json.dump(results, out, indent=1)
     print("measured (error of the simulation)\n\n" + markdown(results))
+    if args.write:
+        put(markdown(results), "twins", "measuring.md")
     worst = {key: max(abs(row["figures"][key]["error"]) for row in results) for key in FIGURES}
     print("\nworst: " + ", ".join(f"{key} {value:.1%}" for key, value in worst.items()))
     if any(row["errors"] for row in results):

@@ -84,6 +84,10 @@ void add_model(App& app) {
                      "a small model of this family: " + names_of(model::synth_likes()))
         ->excludes("--shape");
     synth->add_option("--quant", options->quant, model::tensor_type_names())->capture_default_str();
+    synth
+        ->add_option("--wider", options->wider,
+                     "so many times as wide: hidden size, heads and feed-forwards")
+        ->capture_default_str();
     synth->add_option("--seed", options->seed, "equal seeds give equal files")
         ->capture_default_str();
     synth->footer(

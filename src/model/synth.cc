@@ -600,10 +600,15 @@ base::Status synth_model(const SynthOptions& options, const SynthProgress& progr
         return base::invalid(fmt::format("quantisation \"{}\" is unknown; known: {}", options.quant,
                                          tensor_type_names()));
     }
+    if (options.wider < 1 || options.wider > 64) {
+        return base::invalid(
+            fmt::format("{} times as wide: expected 1 to 64 times", options.wider));
+    }
     std::vector<std::string_view> names;
     for (const std::vector<SynthShape>* shapes : {&synth_shapes(), &synth_likes()}) {
         for (const SynthShape& shape : *shapes) {
-            if (shape.name == options.shape) return synth_model(shape, *quant, options, progress);
+            if (shape.name == options.shape)
+                return synth_model(widened(shape, options.wider), *quant, options, progress);
             names.push_back(shape.name);
         }
     }

@@ -104,7 +104,12 @@ struct SynthOptions {
     std::uint64_t seed = 0;
     std::string path;
     unsigned threads = 0;  // 0: one per core. Does not change the file.
+    // So many times the shape's hidden size, heads and widths of feed-forwards; 1 to 64.
+    std::int32_t wider = 1;
 };
+
+// The shape with so many times the hidden size, the heads, and the width of each feed-forward.
+SynthShape widened(SynthShape shape, std::int32_t times);
 
 // Told how many bytes of tensor data are written so far, and how many there are in all.
 using SynthProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;

@@ -164,6 +164,15 @@ bool SynthShape::is_windowed(std::int32_t layer) const {
     return sliding_window > 0 && (period == 0 || (layer + 1) % period != 0);
 }
 
+SynthShape widened(SynthShape shape, std::int32_t times) {
+    for (std::int32_t SynthShape::*width :
+         {&SynthShape::hidden, &SynthShape::n_heads, &SynthShape::n_kv_heads, &SynthShape::ffn,
+          &SynthShape::dense_ffn, &SynthShape::shared_ffn, &SynthShape::windowed_kv_heads}) {
+        shape.*width *= times;
+    }
+    return shape;
+}
+
 const std::vector<SynthShape>& synth_shapes() {
     // name, layers, hidden, heads, KV heads, ffn, vocabulary, context, rope base, tied,
     // architecture, head size, experts, experts used, window, rope scaling, reranks

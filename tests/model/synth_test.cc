@@ -121,6 +121,26 @@ TEST_F(Synth, ProgressEndsAtTheTotal) {
     EXPECT_GT(all, 0U);
 }
 
+TEST_F(Synth, AWiderModelHasTheSameHeadsOnlyMoreOfThem) {
+    const std::string path = folder_.file("wide.gguf");
+    ASSERT_TRUE(synth_model({"gpt-oss", "q8_0", 1, path, 1, 2}).ok());
+    auto weights = LocalWeights::open(path);
+    ASSERT_TRUE(weights.ok()) << weights.error().message;
+    const auto wide = read_model_config(**weights);
+    ASSERT_TRUE(wide.ok()) << wide.error().message;
+    ASSERT_TRUE(synth_model({"gpt-oss", "q8_0", 1, path, 1}).ok());
+    weights = LocalWeights::open(path);
+    ASSERT_TRUE(weights.ok()) << weights.error().message;
+    const auto usual = read_model_config(**weights);
+    ASSERT_TRUE(usual.ok()) << usual.error().message;
+    EXPECT_EQ(wide->hidden, 2 * usual->hidden);
+    EXPECT_EQ(wide->n_heads, 2 * usual->n_heads);
+    EXPECT_EQ(wide->n_kv_heads, 2 * usual->n_kv_heads);
+    EXPECT_EQ(wide->head_dim, usual->head_dim);
+    EXPECT_EQ(wide->n_layers, usual->n_layers);
+    EXPECT_EQ(wide->vocab, usual->vocab);
+}
+
 TEST_F(Synth, WrongOptionsAreNamed) {
     const std::string path = folder_.file("m.gguf");
     EXPECT_THAT(synth_model({"gigantic", "f32", 1, path, 1}).error().message,
@@ -129,6 +149,8 @@ TEST_F(Synth, WrongOptionsAreNamed) {
                 HasSubstr("quantisation \"q8_k\" is unknown; known: f32, "));
     EXPECT_THAT(synth_model({"tiny", "q4_k", 1, path, 1}).error().message,
                 HasSubstr("rows of 64 elements, q4_k needs a multiple of 256"));
+    EXPECT_THAT(synth_model({"tiny", "f32", 1, path, 1, 0}).error().message,
+                HasSubstr("0 times as wide: expected 1 to 64 times"));
     SynthShape shape = synth_shapes()[0];
     shape.n_heads = 7;
     EXPECT_FALSE(synth_model(shape, TensorType::f32, {"", "", 1, path, 1}).ok());
