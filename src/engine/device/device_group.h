@@ -107,6 +107,8 @@ class DeviceGroup final : public Device {
     bool prepare_products(const Buffer& x, std::int64_t rows, std::span<const ops::Projection> to);
     template <typename Gated, typename Run>
     void run_gated(const Gated& op, const Run& run);
+    template <typename InPlace, typename Run>
+    void run_in_place(const InPlace& op, const Run& run);
     std::vector<ops::Projection> products_of(std::size_t rank,
                                              std::span<const ops::Projection> to) const;
 

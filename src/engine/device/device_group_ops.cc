@@ -185,7 +185,9 @@ void DeviceGroup::reglu(const ops::Reglu& op) {
     run_gated(op, [](Device& device, const ops::Reglu& own) { device.reglu(own); });
 }
 
-void DeviceGroup::gelu(const ops::Gelu& op) {
+// The same of one buffer, which run gets with its width.
+template <typename InPlace, typename Run>
+void DeviceGroup::run_in_place(const InPlace& op, const Run& run) {
     if (op.rows == 0) return;
     const bool parts = is_divided(op.x);
     if (parts ? !need_parts(op.x, op.rows, op.width) : !need_whole(op.x)) return;
@@ -193,8 +195,14 @@ void DeviceGroup::gelu(const ops::Gelu& op) {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
         const std::int64_t width =
             parts ? columns(op.width, static_cast<std::int64_t>(rank)) : op.width;
-        ranks_[rank]->gelu({parts ? columns_of(op.x, rank) : whole_of(op.x, rank), op.rows, width});
+        run(*ranks_[rank], parts ? columns_of(op.x, rank) : whole_of(op.x, rank), width);
     }
+}
+
+void DeviceGroup::gelu(const ops::Gelu& op) {
+    run_in_place(op, [&op](Device& device, Buffer& x, std::int64_t width) {
+        device.gelu({x, op.rows, width});
+    });
 }
 
 void DeviceGroup::clamped_swiglu(const ops::ClampedSwiglu& op) {
@@ -249,16 +257,9 @@ void DeviceGroup::layer_norm(const ops::LayerNorm& op) {
 }
 
 void DeviceGroup::scale_rows(const ops::ScaleRows& op) {
-    if (op.rows == 0) return;
-    const bool parts = is_divided(op.x);
-    if (parts ? !need_parts(op.x, op.rows, op.width) : !need_whole(op.x)) return;
-    parts ? only_parts(op.x) : only_whole(op.x);
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-        const std::int64_t width =
-            parts ? columns(op.width, static_cast<std::int64_t>(rank)) : op.width;
-        ranks_[rank]->scale_rows({parts ? columns_of(op.x, rank) : whole_of(op.x, rank), op.rows,
-                                  width, op.factor, op.cap});
-    }
+    run_in_place(op, [&op](Device& device, Buffer& x, std::int64_t width) {
+        device.scale_rows({x, op.rows, width, op.factor, op.cap});
+    });
 }
 
 void DeviceGroup::add_rows(const ops::AddRows& op) {
