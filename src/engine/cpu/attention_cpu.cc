@@ -44,8 +44,7 @@ void PagedAttention::run(const Kernels& kernels, ThreadPool& pool, const KvLayou
         task.out = out + at;
         task.n_heads = group;
         task.head_dim = layout.head_dim;
-        const std::int64_t last = shape.both_ways ? sequence.rows - 1 : r;
-        task.n_positions = sequence.first_position + static_cast<int>(last) + 1;
+        task.n_positions = end_of_attended(sequence, r, shape.both_ways);
         task.begin = first_attended(task.n_positions - 1, shape.window, shape.chunked);
         task.scale = scale;
         task.softcap = shape.softcap;

@@ -13,9 +13,10 @@ namespace helix::engine::ops {
 
 using spec::first_attended;
 
-// Behind the last position that row `row` of a sequence attends to.
-inline std::int32_t end_of_attended(const SequenceRows& sequence, std::int64_t row,
-                                    bool both_ways) {
+// Behind the last position that row `row` of a sequence attends to. Rows: SequenceRows, or a
+// device's own form of them.
+template <typename Rows>
+std::int32_t end_of_attended(const Rows& sequence, std::int64_t row, bool both_ways) {
     const std::int64_t last = both_ways ? sequence.rows - 1 : row;
     return sequence.first_position + static_cast<std::int32_t>(last) + 1;
 }
