@@ -267,15 +267,17 @@ base::Status ModelRunner::check_chunk(const core::BatchChunk& chunk,
     }
     for (std::int64_t i = 0; i < std::ssize(chunk.pages); ++i) {
         const core::PageId page = chunk.pages[size_of(i)];
+        if (page != core::kNoPage) {
+            if (page >= pages()) return bad(fmt::format("page {} of {}", page, pages()));
+            continue;
+        }
         const auto layer = chunk.layers.begin + static_cast<std::int32_t>(i / blocks);
         const std::int32_t first = ops::first_attended(
             chunk.first_position, config_.window_of(layer), config_.chunked_attention);
-        if (page == core::kNoPage && i % blocks < first / options_.block_size) continue;
-        if (page == core::kNoPage) {
+        if (i % blocks >= first / options_.block_size) {
             return bad(fmt::format("no page for block {} of layer {}, which its rows attend to",
                                    i % blocks, layer));
         }
-        if (page >= pages()) return bad(fmt::format("page {} of {}", page, pages()));
     }
     for (const std::span<const spec::Token> tokens :
          {std::span<const spec::Token>(chunk.tokens.begin(), chunk.tokens.end()),
