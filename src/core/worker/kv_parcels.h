@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -114,7 +115,9 @@ struct KvImport {
     std::uint64_t transfer = 0;
     std::uint64_t parcel = 0;  // the parcel's serial
     KvBlocks message;
-    std::vector<PageId> pages;  // [content][layer]
+    std::vector<PageId> pages;  // [content][layer], without those that were given back
+    // Of each content the first in pages, and their end; empty: each content has every layer.
+    std::vector<std::size_t> starts = {};
 };
 
 }  // namespace helix::core

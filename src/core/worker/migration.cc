@@ -80,29 +80,36 @@ std::int32_t tokens_in(const std::vector<KvSpan>& spans, const KvPlace& place,
     return 0;
 }
 
-// Says which pages the rows of a message have: [content][layer], with or without one.
-std::vector<bool> pages_in(const KvBlocks& message, const spec::AttentionWindow& window) {
-    const auto size = static_cast<std::size_t>(message.layers.size());
-    std::vector<bool> has(message.payload.rows * size, true);
+// Returns how many rows of a message lie before each content's, and at last how many it has;
+// nothing where every content has one of each layer.
+std::vector<std::size_t> content_starts(const KvBlocks& message,
+                                        const spec::AttentionWindow& window) {
+    const std::int32_t windowed = window.count(message.layers);
+    if (windowed == 0) return {};
+    std::vector<bool> short_of(message.payload.rows, false);
     for (const KvPlace& place : message.places) {
-        if (place.block >= message.given_back) continue;
-        for (std::size_t i = 0; i < size; ++i) {
-            const auto layer = message.layers.begin + static_cast<std::int32_t>(i);
-            has[place.content * size + i] = !window.has(layer);
-        }
+        if (place.block < message.given_back) short_of[place.content] = true;
     }
-    return has;
+    std::vector<std::size_t> starts = {0};
+    for (const bool is_short : short_of) {
+        const std::int32_t rows = message.layers.size() - (is_short ? windowed : 0);
+        starts.push_back(starts.back() + static_cast<std::size_t>(rows));
+    }
+    return starts;
 }
 
 // Returns what an import gives a place, by layer; kNoPage where it has nothing for it.
-std::vector<PageId> content_pages(const std::vector<PageId>& pages, const std::vector<bool>& has,
-                                  const KvPlace& place, LayerRange layers) {
+std::vector<PageId> content_pages(const KvImport& import, const KvPlace& place,
+                                  const spec::AttentionWindow& window) {
+    const LayerRange layers = import.message.layers;
     const auto size = static_cast<std::size_t>(layers.size());
-    const auto begin = has.begin() + static_cast<std::ptrdiff_t>(place.content * size);
-    auto at = static_cast<std::size_t>(std::count(has.begin(), begin, true));
+    const bool whole = import.starts.empty();
+    std::size_t at = whole ? place.content * size : import.starts[place.content];
+    const std::size_t end = whole ? at + size : import.starts[place.content + 1];
+    const bool is_short = end - at < size;
     std::vector<PageId> of;
-    for (std::size_t i = 0; i < size; ++i)
-        of.push_back(begin[static_cast<std::ptrdiff_t>(i)] ? pages[at++] : kNoPage);
+    for (std::int32_t layer = layers.begin; layer < layers.end; ++layer)
+        of.push_back(is_short && window.has(layer) ? kNoPage : import.pages[at++]);
     return of;
 }
 
@@ -358,16 +365,18 @@ std::string Worker::Impl::import_kv(const KvBlocks& message, std::vector<WorkerA
     const KvParcel::Part part = parcel.note_part(message);
     if (part == KvParcel::Part::repeated) return "";
     if (part == KvParcel::Part::foreign) return "KV came in parts that do not belong together";
-    const std::vector<bool> has = pages_in(message, config.window);
-    auto pages = parcel.take_spare(std::count(has.begin(), has.end(), true));
+    std::vector<std::size_t> starts = content_starts(message, config.window);
+    const std::int64_t rows = starts.empty() ? std::int64_t{blocks} * message.layers.size()
+                                             : static_cast<std::int64_t>(starts.back());
+    auto pages = parcel.take_spare(rows);
     if (!pages) return "KV came for more blocks than are reserved";
+    KvImport import{next_transfer++, parcel.serial, message, std::move(*pages), std::move(starts)};
     parcel.begin_members(message.spans, pool);
     for (const KvPlace& place : message.places) {
         parcel.place(place.member, place.block, message.layers,
-                     content_pages(*pages, has, place, message.layers), pool);
+                     content_pages(import, place, config.window), pool);
     }
     parcel.last_heard = now;
-    KvImport import{next_transfer++, parcel.serial, message, std::move(*pages)};
     std::vector<std::uint32_t> content(import.pages.size());
     std::iota(content.begin(), content.end(), 0U);
     actions.push_back(ImportKv{import.transfer, message.payload.buffer,
@@ -381,10 +390,9 @@ std::string Worker::Impl::import_kv(const KvBlocks& message, std::vector<WorkerA
 void Worker::Impl::note_written(KvParcel& parcel, const KvImport& import,
                                 std::vector<WorkerAction>& actions) const {
     const KvBlocks& message = import.message;
-    const std::vector<bool> has = pages_in(message, config.window);
     for (const KvPlace& place : message.places) {
         parcel.fill(place.member, place.block, message.layers,
-                    content_pages(import.pages, has, place, message.layers),
+                    content_pages(import, place, config.window),
                     tokens_in(message.spans, place, config.block_size));
     }
     parcel.last_heard = now;
