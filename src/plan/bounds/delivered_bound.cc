@@ -46,7 +46,7 @@ class Proof {
           n_layers_(needs.n_layers),
           kv_(prices.kv),
           held_(prices.held),
-          on_links_(flow * needs.mean_context() * needs.travel_s) {
+          on_links_(needs.tokens_on_links(flow)) {
         paid_ = prices.prompts;
         for (const double price : prices.decodes) paid_ += price;
         for (const MachineKind& kind : kinds) {
@@ -185,7 +185,7 @@ class PriceSearch {
     std::optional<Proof> search(double flow, std::optional<double> held_tokens) {
         double free = 1;  // of the R tokens, what is not of rows on links
         if (held_tokens) {
-            free -= flow * needs_.mean_context() * needs_.travel_s / *held_tokens;
+            free -= needs_.tokens_on_links(flow) / *held_tokens;
             if (free <= 0) return Proof(kinds_, needs_, nothing_but_held(), flow);
         }
         GrowingLp lp(limits(free));

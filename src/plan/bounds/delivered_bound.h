@@ -35,8 +35,8 @@
 // * All rows are computed and all KV lies somewhere, so all machines together earn, less the cost
 //   of rows in batches, at least  sum_k w_k + v + u L R - e (R - F C T).
 // Hence
-//     sum_k w_k + v + u L R  <=  e (R - F C T) + sum over machines of max_j (E_j + u j min(K(j),
-//     R)),
+//     sum_k w_k + v + u L R - e (R - F C T)
+//         <=  sum over machines of max_j (E_j + u j min(K(j), R)),
 // and prices that break this prove that F and R do not go together. F is impossible if prices are
 // known for every R. For given prices the left side less the right one is concave in R between two
 // neighbouring values of K, so it need be looked at there and at the ends only: a few sets of

@@ -122,10 +122,10 @@ bool are_alike(const spec::NodeSpec& a, const spec::NodeSpec& b) {
 
 }  // namespace
 
-double TokenNeeds::mean_context() const {
-    double mean = 0;
-    for (const ContextShare& context : contexts) mean += context.share * context.tokens;
-    return mean;
+double TokenNeeds::tokens_on_links(double flow) const {
+    double mean_context = 0;
+    for (const ContextShare& context : contexts) mean_context += context.share * context.tokens;
+    return flow * mean_context * travel_s;
 }
 
 std::vector<MachineKind> machine_kinds(const Problem& problem, const spec::CostModel& costs,

@@ -43,7 +43,8 @@ struct TokenNeeds {
     std::vector<ContextShare> contexts;  // of its row
     double travel_s = 0;                 // of its row on links, at the least
 
-    double mean_context() const;
+    // Tokens of context whose row is on links, in the mean, where so many tokens/s are delivered.
+    double tokens_on_links(double flow) const;
 };
 
 // Prices, none negative. The first two are for all of the flow's rows in all layers.
