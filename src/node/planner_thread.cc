@@ -240,7 +240,7 @@ base::Result<FilePlacement> planner_for_file(const spec::ModelSpec& model,
         auto options = options_for_named(cluster, layers);
         if (!options.ok()) return of_file(options.error());
         options->manual_flows = flows_between(cluster, file);
-        options->manual_policy = file.policy.value_or(spec::ServingPolicy());
+        options->performance.policy = file.policy.value_or(spec::ServingPolicy());
         auto report = plan::plan(cluster, model, *options);
         if (!report.ok()) return of_file(report.error());
         const bool broken = report->prediction &&

@@ -61,12 +61,13 @@ struct PlanOptions {
     const spec::CostModel* costs = nullptr;
     Workload workload;
     MemoryRule memory;
-    PerformanceOptions performance;  // what is offered, and how workers batch
+    // What is offered, how workers batch, and the policy that serves the plan: with choose_policy
+    // and a judge the search chooses another one.
+    PerformanceOptions performance;
     // A plan must be good under each of these; the geometric mean of the predictions counts.
     std::vector<Batching> batchings = {Batching::helix};
     spec::Placement manual;                    // the placement that Method::manual judges
     std::vector<spec::LinkFlow> manual_flows;  // how it spreads requests; empty: the maximum flow
-    spec::ServingPolicy manual_policy;         // and what it is served by
     std::int32_t swarm_stages = 0;             // equal stages of Method::swarm; 0: as few as
                                                // let the weakest node that holds anything hold one
     std::vector<spec::Placement> starts;       // further ones for the search, that fit the cluster

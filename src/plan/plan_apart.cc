@@ -96,7 +96,7 @@ base::Result<PlanReport> join_reports(const Problem& problem, const std::vector<
                                       const FlowOptions& flow, const PerformanceModel* predictor) {
     TRY(PlanReport joined,
         evaluate_with(problem, join_placements(parts, reports, problem.cluster.nodes.size()), flow,
-                      predictor, join_flows(parts, reports)));
+                      predictor, join_flows(parts, reports), reports[0].policy));
     const PlanReport& prefill = reports[0];
     const PlanReport& decode = reports[1];
     joined.method = prefill.method + ", " + decode.method;

@@ -40,8 +40,8 @@ struct RolePlans {
 };
 RolePlans plan_parts(const std::vector<ClusterPart>& parts, const PlanPart& plan_part);
 
-// Plans of the parts as one of the whole cluster. The predictor may be null: then nothing is
-// predicted.
+// Plans of the parts as one of the whole cluster, served by the policy that all of them have. The
+// predictor may be null: then nothing is predicted.
 base::Result<PlanReport> join_reports(const Problem& problem, const std::vector<ClusterPart>& parts,
                                       const std::vector<PlanReport>& reports,
                                       const FlowOptions& flow, const PerformanceModel* predictor);

@@ -355,7 +355,7 @@ class Planner {
         const auto best =
             std::max_element(candidates_.begin(), candidates_.end(),
                              [](const auto& a, const auto& b) { return a.flow < b.flow; });
-        return report(*best, {});
+        return report(*best, {}, options_.performance.policy);
     }
 
     base::Result<PlanReport> best_throughput() {
@@ -382,6 +382,7 @@ class Planner {
         search.executor = options_.executor;
         search.judge = options_.judge;
         search.choose_policy = options_.choose_policy;
+        search.policy = options_.performance.policy;
         const ThroughputResult found = search_throughput(problem_, starts, search);
         if (found.shortlist.empty()) return beyond_limits();
         ThroughputCandidate first = found.shortlist.front();
@@ -411,11 +412,11 @@ class Planner {
     }
 
     base::Result<PlanReport> report(const Candidate& best, const std::vector<spec::LinkFlow>& flows,
-                                    const spec::ServingPolicy& policy = {}) {
+                                    const spec::ServingPolicy& policy) {
         std::optional<PerformanceModel> predictor;
         if (costs_ != nullptr) {
             PerformanceOptions performance = models_.front().options();
-            performance.kv_high_water = policy.kv_high_water;
+            performance.policy = policy;
             predictor.emplace(problem_, *costs_, performance);
         }
         TRY(PlanReport out, evaluate_with(problem_, best.placement, flow_options(best),
@@ -485,14 +486,10 @@ base::Result<PlanReport> plan(const ClusterSpec& cluster, const ModelSpec& model
     if (options.method == Method::manual) {
         TRY_VOID(check_placement(problem, options.manual));
         std::optional<PerformanceModel> predictor;
-        if (costs != nullptr) {
-            PerformanceOptions performance = options.performance;
-            performance.kv_high_water = options.manual_policy.kv_high_water;
-            predictor.emplace(problem, *costs, performance);
-        }
+        if (costs != nullptr) predictor.emplace(problem, *costs, options.performance);
         TRY(PlanReport manual,
             evaluate_with(problem, options.manual, options.flow, predictor ? &*predictor : nullptr,
-                          options.manual_flows, options.manual_policy));
+                          options.manual_flows, options.performance.policy));
         manual.delivered_bound = delivered;
         return manual;
     }

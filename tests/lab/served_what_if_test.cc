@@ -128,6 +128,26 @@ TEST_F(ServedWhatIfTest, BothSidesAreServedByTheClustersPolicy) {
               usual->what_if.simulated->saturated_tokens_per_s);
 }
 
+// What is predicted of a plan counts on that policy, too: with less of the memory for new requests
+// fewer of them run.
+TEST_F(ServedWhatIfTest, BothSidesArePredictedUnderTheClustersPolicy) {
+    const auto usual = ask({plan::AddMachines{"cpu", "", 1, {}}});
+    ASSERT_TRUE(usual.ok()) << usual.error().message;
+    served_.policy.kv_high_water = 0.3;
+    const auto own = ask({plan::AddMachines{"cpu", "", 1, {}}});
+    ASSERT_TRUE(own.ok()) << own.error().message;
+    ASSERT_TRUE(usual->today.report.prediction && own->today.report.prediction);
+    EXPECT_LT(own->today.report.prediction->kv_requests,
+              0.5 * usual->today.report.prediction->kv_requests);
+    ASSERT_TRUE(own->planned_anew && own->planned_anew->report.prediction);
+    EXPECT_EQ(own->planned_anew->report.policy, served_.policy);
+    EXPECT_LT(own->planned_anew->report.prediction->kv_requests,
+              0.5 * usual->planned_anew->report.prediction->kv_requests);
+    ASSERT_TRUE(usual->what_if.report.prediction && own->what_if.report.prediction);
+    EXPECT_LT(own->what_if.report.prediction->kv_requests,
+              0.6 * usual->what_if.report.prediction->kv_requests);
+}
+
 TEST_F(ServedWhatIfTest, ASlowMachineTakesTheFlowWithIt) {
     const auto answer = ask({plan::SlowMachine{"den", 4}});
     ASSERT_TRUE(answer.ok()) << answer.error().message;

@@ -28,7 +28,7 @@ base::Status read_manual(const PlanSettings& settings, const Problem& problem,
                          plan::PlanOptions& options) {
     TRY(spec::PlacementFile file, read_layout(settings.placement, problem));
     options.manual = std::move(file.placement);
-    options.manual_policy = file.policy.value_or(spec::ServingPolicy());
+    options.performance.policy = file.policy.value_or(spec::ServingPolicy());
     if (!file.links.empty()) options.flow.only_links = std::move(file.links);
     return base::Ok{};
 }

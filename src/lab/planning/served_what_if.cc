@@ -86,7 +86,7 @@ class Answering {
         options.objective = plan::Objective::throughput;
         options.capacities = &side.problem.capacities;
         options.costs = &side.problem.costs();
-        options.performance.kv_high_water = served_.policy.kv_high_water;
+        options.performance.policy = served_.policy;
         options.iterations = kIterations;
         options.throughput_iterations = kIterations;
         const double from_s = watch_.elapsed_s();
@@ -99,14 +99,12 @@ class Answering {
         if (judged != nullptr) {
             options.method = plan::Method::manual;
             options.manual = *judged;
-            options.manual_policy = served_.policy;
             options.stop = watch_.stopped;
             options.flow_stop = watch_.stopped;
         } else if (holds_layers(*start)) {
             options.starts.push_back(*start);
         }
         TRY(side.report, plan::plan(side.problem.cluster, side.problem.model, options));
-        side.report.policy = served_.policy;
         return side;
     }
 

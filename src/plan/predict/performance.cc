@@ -139,7 +139,7 @@ Room kv_room(const PerformanceModel::Impl& model, std::span<const spec::LayerRan
     }
     const auto requests = [&](double tokens, double published) {
         if (reference) return published * tokens / context;
-        const double fill = spec::kv_fill(options.kv_high_water, tokens / context);
+        const double fill = spec::kv_fill(options.policy.kv_high_water, tokens / context);
         return fill * tokens / context;
     };
     const double by_layer = requests(fullest_layer, kFeed);

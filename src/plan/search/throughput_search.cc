@@ -67,7 +67,7 @@ class LaneSearch {
           pool_(options) {
         for (int lane = 0; lane < kThroughputLanes; ++lane)
             assessors_.emplace_back(problem, splitter_, options);
-        if (chooses_policy()) policy_ = first_policy();
+        policy_ = chooses_policy() ? first_policy() : options_.policy;
     }
 
     ThroughputResult run() {

@@ -75,8 +75,9 @@ struct ThroughputOptions {
     // is out of time says Look::none.
     Judge judge;
     // With a judge: at the end the best plans are judged under other policies as well
-    // (policy_search.h); else all are served by the usual one.
+    // (policy_search.h); else all are served by `policy`.
     bool choose_policy = false;
+    spec::ServingPolicy policy;
 };
 
 struct ThroughputCandidate {
