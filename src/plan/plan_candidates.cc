@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "plan/rules/heuristics.h"
@@ -99,6 +100,25 @@ class Rules {
 base::Result<std::vector<Candidate>> rule_candidates(const Problem& problem,
                                                      const PlanOptions& options) {
     return Rules(problem, options).collect();
+}
+
+void judge_flow(const Problem& problem, const FlowOptions& options, Candidate& candidate) {
+    const FlowPlan flow =
+        plan_flow(problem.cluster, build_flow_graph(problem, candidate.placement, options));
+    for (std::size_t i = 0; i < flow.node_flow.size(); ++i) {
+        if (flow.node_flow[i] <= 0) candidate.placement.layers[i] = {};
+    }
+    candidate.flow = flow.tokens_per_s;
+    candidate.depth = flow.mean_depth;
+}
+
+void start_from_most_flow(const std::vector<Candidate>& candidates, MilpOptions& milp) {
+    const auto best =
+        std::max_element(candidates.begin(), candidates.end(),
+                         [](const auto& a, const auto& b) { return a.flow < b.flow; });
+    if (best == candidates.end() || best->flow <= 0) return;
+    milp.start = best->placement;
+    milp.start_method = best->method;
 }
 
 }  // namespace helix::plan

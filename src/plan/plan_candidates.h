@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "plan/flow/flow_graph.h"
+#include "plan/milp/milp.h"
 #include "plan/options.h"
 #include "plan/problem/problem.h"
 
@@ -27,5 +29,12 @@ struct Candidate {
 // options.method names, or all. Errors: the one that was named finds no place for all layers.
 base::Result<std::vector<Candidate>> rule_candidates(const Problem& problem,
                                                      const PlanOptions& options);
+
+// Sets the candidate's flow and depth; nodes that get nothing of its maximum flow are left out.
+void judge_flow(const Problem& problem, const FlowOptions& options, Candidate& candidate);
+
+// The candidate of most flow becomes what the program starts from; where no flow leads through any
+// of them, milp stays as it is.
+void start_from_most_flow(const std::vector<Candidate>& candidates, MilpOptions& milp);
 
 }  // namespace helix::plan

@@ -151,16 +151,9 @@ class Planner {
             problem_.model.n_layers, problem_.model.name, problem_.cluster.name);
     }
 
-    // Flow and depth as planned; nodes without flow are left out.
+    // Flow, depth and memory as planned; nodes without flow are left out.
     void judge(Candidate& candidate) const {
-        const FlowPlan flow =
-            plan_flow(problem_.cluster,
-                      build_flow_graph(problem_, candidate.placement, flow_options(candidate)));
-        for (std::size_t i = 0; i < flow.node_flow.size(); ++i) {
-            if (flow.node_flow[i] <= 0) candidate.placement.layers[i] = {};
-        }
-        candidate.flow = flow.tokens_per_s;
-        candidate.depth = flow.mean_depth;
+        judge_flow(problem_, flow_options(candidate), candidate);
         candidate.kv_tokens = evaluator_.least_kv_tokens(candidate.placement.layers);
     }
 
@@ -255,13 +248,7 @@ class Planner {
         for (Candidate& candidate : candidates_) judge(candidate);
         prove_bound();
         search_flow();
-        const auto best =
-            std::max_element(candidates_.begin(), candidates_.end(),
-                             [](const auto& a, const auto& b) { return a.flow < b.flow; });
-        if (best != candidates_.end() && best->flow > 0) {
-            milp.start = best->placement;
-            milp.start_method = best->method;
-        }
+        start_from_most_flow(candidates_, milp);
         candidates_.clear();
         return base::Ok{};
     }
