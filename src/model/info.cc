@@ -213,6 +213,22 @@ std::string rope_text(const ModelConfig& config) {
     return rope;
 }
 
+// A decoder keeps keys and values for the tokens that follow; an encoder only for the prompt that
+// is being computed.
+void add_kv_line(TextLines& out, const ModelConfig& config, const spec::ModelSpec& spec) {
+    const std::int64_t kv = spec.kv_bytes_per_token_layer;
+    const std::string of_token =
+        fmt::format("{} a token ({} a layer)", human_bytes(kv * config.n_layers), human_bytes(kv));
+    const std::string of_context = bytes_text(static_cast<double>(kv * config.n_layers) *
+                                              spec::kept_tokens(spec, config.context_length));
+    if (config.encoder) {
+        out.line("KV pages", fmt::format("{}, {} the longest prompt; held while it is computed",
+                                         of_token, of_context));
+    } else {
+        out.line("KV cache", fmt::format("{}, {} a full context", of_token, of_context));
+    }
+}
+
 void add_config_lines(TextLines& out, const ModelInfo& info) {
     const ModelConfig& config = *info.config;
     const spec::ModelSpec& spec = info.spec;
@@ -246,11 +262,7 @@ void add_config_lines(TextLines& out, const ModelInfo& info) {
     if (const std::string scales = scales_text(config); !scales.empty())
         out.line("factors", scales);
     out.line("context", fmt::format("{} tokens", config.context_length));
-    const std::int64_t kv = spec.kv_bytes_per_token_layer;
-    out.line("KV cache", fmt::format("{} a token ({} a layer), {} a full context",
-                                     human_bytes(kv * config.n_layers), human_bytes(kv),
-                                     bytes_text(static_cast<double>(kv * config.n_layers) *
-                                                spec::kept_tokens(spec, config.context_length))));
+    add_kv_line(out, config, spec);
     out.line("between stages", human_bytes(spec.activation_bytes_per_token) + " a token");
     out.line("work", scaled(spec.flops_per_token_layer, 1000.0,
                             std::array{" FLOP", " kFLOP", " MFLOP", " GFLOP", " TFLOP"}) +

@@ -73,6 +73,9 @@ TEST(Encoder, BgeIsABertWithTablesNormsOfSumsAndBiases) {
     EXPECT_THAT(text, HasSubstr("makes embeddings, by pooling \"cls\", and writes no text"));
     EXPECT_THAT(text, HasSubstr("in both directions"));
     EXPECT_THAT(text, HasSubstr("a table of 512"));
+    EXPECT_THAT(text, HasSubstr("  KV pages          "));
+    EXPECT_THAT(text, HasSubstr(" the longest prompt; held while it is computed\n"));
+    EXPECT_THAT(text, Not(HasSubstr("KV cache")));
 }
 
 TEST(Encoder, NomicBertHasRopeAGateAndNoBiasesOfMatrices) {
