@@ -227,7 +227,7 @@ class Planner {
             blocks.relative_tolerance = kCurveTolerance;
             for (BlockPlan& plan : blocks_by_depth(
                      problem_, std::min(static_cast<std::int32_t>(deepest), kMostBlockDepth),
-                     blocks)) {
+                     blocks, options_.executor)) {
                 add(std::move(plan.placement), "packing");
             }
             return;

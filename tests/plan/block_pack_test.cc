@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <thread>
+#include <vector>
 
 #include "plan/bounds/config_bound.h"
 #include "plan/exhaustive.h"
@@ -226,6 +229,35 @@ TEST(BlockPack, DepthLimitsCostLittleFlow) {
         EXPECT_LE(plan->depth, depth) << cluster;
         EXPECT_GE(plan->flow, least) << cluster << " at depth " << depth;
     }
+}
+
+TEST(BlockPack, TheCurveByDepthIsTheSameOnAnyNumberOfThreads) {
+    const PublishedProblem published = published_problem("single24", "llama2-70b", "single24");
+    const Problem problem{published.cluster, published.model, published.capacities};
+    BlockOptions options;
+    options.relative_tolerance = kSanitized ? 3e-2 : 1e-2;
+    const std::int32_t deepest = 14;
+    const auto one = blocks_by_depth(problem, deepest, options);
+    const auto many =
+        blocks_by_depth(problem, deepest, options, [](int n, const std::function<void(int)>& job) {
+            std::vector<std::thread> threads;
+            for (int k = n - 1; k >= 0; --k) threads.emplace_back(job, k);
+            for (std::thread& thread : threads) thread.join();
+        });
+    ASSERT_FALSE(one.empty());
+    ASSERT_EQ(one.size(), many.size());
+    for (std::size_t k = 0; k < one.size(); ++k) {
+        EXPECT_EQ(one[k].placement.layers, many[k].placement.layers);
+        EXPECT_LE(one[k].depth, deepest);
+        if (k > 0) {
+            EXPECT_GT(one[k].flow, one[k - 1].flow);
+        }
+        expect_sound(problem.cluster, problem.model, problem.capacities, one[k], "by depth");
+    }
+    options.max_depth = deepest;
+    const auto best = best_blocks(problem, options);
+    ASSERT_TRUE(best.has_value());
+    EXPECT_GE(one.back().flow, best->flow * (1 - options.relative_tolerance));
 }
 
 }  // namespace

@@ -22,6 +22,8 @@ constexpr double kWhole = 1e-6;            // for layers that an LP counts
 constexpr std::int32_t kMostRounds = 500;  // of column generation
 constexpr std::int32_t kVariations = 30;   // of the prices
 constexpr std::size_t kMostSideBySide = 4;
+constexpr std::int32_t kDepthLanes = 4;      // packers of a curve, side by side
+constexpr std::int32_t kShallow = 8;         // stages: packed beside the deepest plan
 constexpr std::int64_t kMostLooks = 20'000;  // that CBC may take at one program
 
 using base::at;
@@ -462,17 +464,36 @@ std::optional<BlockPlan> best_blocks(const Problem& problem, const BlockOptions&
 }
 
 std::vector<BlockPlan> blocks_by_depth(const Problem& problem, std::int32_t deepest,
-                                       const BlockOptions& options) {
+                                       const BlockOptions& options, const Executor& executor) {
     std::vector<BlockPlan> curve;
     const double upper = flow_bounds(problem).capped;
-    if (upper <= 0) return curve;
-    BlockPacker packer(node_types(problem), static_cast<std::int32_t>(problem.cluster.nodes.size()),
-                       problem.model.n_layers);
-    for (std::int32_t depth = 1; depth <= deepest; ++depth) {
-        if (options.stop && options.stop()) break;
+    if (upper <= 0 || deepest <= 0) return curve;
+    std::vector<std::optional<BlockPlan>> best(at(deepest) + 1);  // by depth
+    std::vector<BlockPacker> packers(
+        at(kDepthLanes),
+        BlockPacker(node_types(problem), static_cast<std::int32_t>(problem.cluster.nodes.size()),
+                    problem.model.n_layers));
+    const auto pack = [&](std::int32_t lane, std::int32_t depth) {
+        if (options.stop && options.stop()) return;
         BlockOptions limited = options;
         limited.max_depth = depth;
-        auto plan = packer.best(upper, limited);
+        best[at(depth)] = packers[at(lane)].best(upper, limited);
+    };
+    // The deepest beside the shallow ones. How deep it really is limits the others.
+    run_jobs(executor, kDepthLanes, [&](int lane) {
+        if (lane == 0) return pack(0, deepest);
+        for (std::int32_t depth = lane; depth <= std::min(deepest - 1, kShallow);
+             depth += kDepthLanes - 1) {
+            pack(lane, depth);
+        }
+    });
+    const std::int32_t end = best[at(deepest)] ? best[at(deepest)]->depth : deepest;
+    run_jobs(executor, kDepthLanes, [&](int lane) {
+        for (std::int32_t depth = kShallow + 1 + lane; depth < end; depth += kDepthLanes) {
+            pack(lane, depth);
+        }
+    });
+    for (std::optional<BlockPlan>& plan : best) {
         if (plan && (curve.empty() || plan->flow > curve.back().flow))
             curve.push_back(std::move(*plan));
     }

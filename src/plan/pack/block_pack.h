@@ -9,6 +9,7 @@
 
 #include "plan/mip/program.h"
 #include "plan/pack/block_pricing.h"
+#include "plan/problem/executor.h"
 #include "plan/problem/node_types.h"
 #include "plan/problem/problem.h"
 #include "spec/placement.h"
@@ -107,8 +108,11 @@ std::optional<BlockPlan> pack_blocks(const Problem& problem, double target,
 // The block plan of most flow; nothing where the model does not fit (or `stop` came first).
 std::optional<BlockPlan> best_blocks(const Problem& problem, const BlockOptions& options);
 // The flow(depth) curve: the best plan for each depth limit from the least that works to `deepest`,
-// only those with more flow than the one before.
+// only those with more flow than the one before. Above eight stages none is looked for between the
+// depth of the best plan within `deepest` and that limit. Several depths are packed side by side by
+// the executor, which asks options.stop from all its threads; the result does not depend on it
+// unless stop interferes.
 std::vector<BlockPlan> blocks_by_depth(const Problem& problem, std::int32_t deepest,
-                                       const BlockOptions& options);
+                                       const BlockOptions& options, const Executor& executor = {});
 
 }  // namespace helix::plan

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "plan/flow/evaluator.h"
-#include "plan/search/executor.h"
+#include "plan/problem/executor.h"
 #include "spec/placement.h"
 
 namespace helix::plan {
