@@ -91,9 +91,11 @@ struct PlanOptions {
     std::function<bool()> stop;
     std::function<bool()> flow_stop;
     // The share of the time that is over, from 0 to 1: for plans that are made of several (roles of
-    // machines). Without it the first may take it all.
+    // machines), and for what is left at the end for the longest looks of a judge. Asked by all
+    // threads of the executor. Without it the first of several may take it all.
     std::function<double()> time_used;
     Executor executor;
+    int side_by_side = 1;  // jobs of the executor
     Judge judge;
     bool choose_policy = false;  // with a judge, not with Objective::flow
     std::function<void(const PlanProgress&)> progress;

@@ -367,6 +367,7 @@ class Planner {
         search.stop = options_.stop;
         search.time_used = options_.time_used;
         search.executor = options_.executor;
+        search.side_by_side = options_.side_by_side;
         search.judge = options_.judge;
         search.choose_policy = options_.choose_policy;
         search.policy = options_.performance.policy;

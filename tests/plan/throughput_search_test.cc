@@ -229,6 +229,89 @@ TEST(SearchThroughput, WhatIsGoodAtAGlanceMustBeGoodInTheEnd) {
     }
 }
 
+// Every placement of the small cluster that is one, as a start.
+std::vector<ThroughputStart> all_starts(const Small& small) {
+    const Splitter splitter({small.cluster, small.model, small.capacities}, {}, 50);
+    Splitter::Scratch scratch;
+    std::vector<spec::LinkFlow> flows;
+    std::vector<ThroughputStart> starts;
+    small.each_placement([&](const std::vector<spec::LayerRange>& layers) {
+        if (splitter.split(layers, scratch, flows) > 0) starts.push_back({spec::Placement{layers}});
+    });
+    return starts;
+}
+
+// How many looks of each kind the starts get, where each plan's merit is lower by `step` than that
+// of the one that was looked at before, the best having 100.
+std::vector<std::size_t> looks_at_starts(const Small& small, Look falls, double step) {
+    std::vector<std::size_t> looked(4);
+    ThroughputOptions options;
+    options.models = {&small.predictor};
+    options.iterations = 0;
+    options.judge = [&](const spec::Placement&, const std::vector<spec::LinkFlow>&,
+                        const spec::ServingPolicy&, Look look) {
+        const auto before = static_cast<double>(looked[static_cast<std::size_t>(look)]++);
+        const double merit = look == falls ? std::max(100 - step * before, 1.0) : 100;
+        return Judgement{merit, merit, look};
+    };
+    search_throughput({small.cluster, small.model, small.capacities}, all_starts(small), options);
+    return looked;
+}
+
+TEST(SearchThroughput, OfTheStartsThoseWithAGoodGlanceGetAFullLook) {
+    const Small small;
+    const auto far = looks_at_starts(small, Look::glance, 2);
+    const std::size_t quarter = far[static_cast<std::size_t>(Look::glance)] / 4;
+    ASSERT_GE(quarter, 8U);
+    EXPECT_EQ(far[static_cast<std::size_t>(Look::full)], 4U) << "100, 98, 96, 94, without asking";
+    const auto farther = looks_at_starts(small, Look::glance, 20);
+    EXPECT_EQ(farther[static_cast<std::size_t>(Look::full)], 4U);
+    const auto near = looks_at_starts(small, Look::glance, 1);
+    EXPECT_EQ(near[static_cast<std::size_t>(Look::full)], 8U) << "from 100 to 93";
+    const auto same = looks_at_starts(small, Look::glance, 0.001);
+    EXPECT_EQ(same[static_cast<std::size_t>(Look::full)], quarter);
+}
+
+TEST(SearchThroughput, TwoGetALastLookAndThoseThatAreCloseToTheBest) {
+    const Small small;
+    const auto last = static_cast<std::size_t>(Look::last);
+    EXPECT_EQ(looks_at_starts(small, Look::full, 10)[last], 2U);
+    EXPECT_EQ(looks_at_starts(small, Look::full, 0.9)[last], 3U) << "100, 99.1, 98.2";
+    EXPECT_EQ(looks_at_starts(small, Look::full, 0.1)[last], 4U);
+}
+
+// The time at which the last looks begin, where each question for the time takes 0.02 of it, and a
+// full look 0.01 more.
+double time_of_first_last_look(const Small& small, int side_by_side) {
+    double now = 0;
+    double first = 0;
+    ThroughputOptions options;
+    options.models = {&small.predictor};
+    options.side_by_side = side_by_side;
+    options.stop = [&] { return now >= 1; };
+    options.time_used = [&] { return now += 0.02; };
+    options.iterations = 10'000'000;
+    options.judge = [&](const spec::Placement&, const std::vector<spec::LinkFlow>&,
+                        const spec::ServingPolicy&, Look look) {
+        if (look == Look::full) now += 0.01;
+        if (look == Look::last && first == 0) first = now;
+        return Judgement{1, 1, look};
+    };
+    search_throughput({small.cluster, small.model, small.capacities},
+                      simple_starts(small.capacities, 6), options);
+    return first;
+}
+
+TEST(SearchThroughput, TimeIsKeptForLastLooksByWhatFullLooksTook) {
+    const Small small;
+    const double one_by_one = time_of_first_last_look(small, 1);
+    EXPECT_GT(one_by_one, 0.6);
+    EXPECT_LT(one_by_one, 0.85) << "0.28 is kept";
+    const double at_once = time_of_first_last_look(small, 4);
+    EXPECT_GT(at_once, 0.9) << "0.07 is kept";
+    EXPECT_LT(at_once, 1);
+}
+
 // Predictions see nothing of what this judge likes, so annealing towards them does not find it.
 TEST(SearchThroughput, ChangesOfWhatWasJudgedBestAreJudged) {
     const Small small;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/machine.h"
 #include "lab/planning/plan_judge.h"
 #include "spec/units.h"
 
@@ -76,6 +77,7 @@ base::Result<plan::PlanReport> PlanSession::plan(const Problem& problem, double 
     options.iterations = kUntilStopped;
     options.throughput_iterations = kUntilStopped;
     options.executor = threads_executor(settings.threads);
+    options.side_by_side = settings.threads > 0 ? settings.threads : base::usable_threads();
     options.progress = progress;
     if (start != nullptr) options.starts.push_back(*start);
     if (options.objective != plan::Objective::flow) {

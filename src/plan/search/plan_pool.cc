@@ -84,15 +84,17 @@ void PlanPool::glance(std::size_t most) {
     judge(chosen, Look::glance);
 }
 
-void PlanPool::look_longer(Look look, std::size_t most, double least_glance) {
+void PlanPool::look_longer(Look look, std::size_t most, double least_before) {
     const Look before = one_shorter(look);
     const std::size_t end = count(before);
-    double best_glance = 0;  // of all, also of those that had a longer look since
-    for (const KnownPlan& plan : plans_) best_glance = std::max(best_glance, plan.glance);
+    const auto merit = [before](const KnownPlan& plan) {
+        return before == Look::glance ? plan.glance : plan.full;
+    };
+    const double least = plans_.empty() ? 0 : least_before * merit(plans_.front());
     std::vector<std::size_t> chosen;
     for (std::size_t i = count(look); i < end && chosen.size() < most; ++i) {
         const bool runs = plans_[i].candidate.judgement.merit > 0;
-        if (runs && plans_[i].glance >= least_glance * best_glance) chosen.push_back(i);
+        if (runs && merit(plans_[i]) >= least) chosen.push_back(i);
     }
     if (look == Look::last) {
         const spec::ServingPolicy policy =
@@ -103,20 +105,40 @@ void PlanPool::look_longer(Look look, std::size_t most, double least_glance) {
 }
 
 void PlanPool::judge(const std::vector<std::size_t>& which, Look look) {
+    std::vector<double> took(which.size(), -1);  // as shares of the time; below 0: not judged
+    const auto now = [&] { return options_.time_used ? options_.time_used() : 0.0; };
     run_jobs(options_.executor, static_cast<int>(which.size()), [&](int k) {
         if (options_.stop && options_.stop()) return;
-        KnownPlan& plan = plans_[which[base::at(k)]];
-        ThroughputCandidate& candidate = plan.candidate;
-        const Judgement judgement =
-            options_.judge(candidate.placement, candidate.flows, candidate.policy, look);
-        if (judgement.look != look) return;  // out of time
-        candidate.judgement = judgement;
-        candidate.judgement.merit *= worth_of_waiting(candidate.policy);
-        if (look == Look::glance) plan.glance = judgement.merit;
-        if (look == Look::full) plan.trust = judgement.merit / candidate.score;
+        const double began = now();
+        if (judge_one(plans_[which[base::at(k)]], look)) took[base::at(k)] = now() - began;
     });
+    for (const double share : took) {
+        if (look != Look::full || share < 0) continue;
+        full_looks_time_ += share;
+        ++full_looks_;
+    }
     if (look == Look::glance) count_judged(which, look);
     sorted_ = false;
+}
+
+// False where the judge is out of time.
+bool PlanPool::judge_one(KnownPlan& plan, Look look) const {
+    ThroughputCandidate& candidate = plan.candidate;
+    const Judgement judgement =
+        options_.judge(candidate.placement, candidate.flows, candidate.policy, look);
+    if (judgement.look != look) return false;
+    candidate.judgement = judgement;
+    candidate.judgement.merit *= worth_of_waiting(candidate.policy);
+    if (look == Look::glance) plan.glance = judgement.merit;
+    if (look == Look::full) {
+        plan.full = judgement.merit;
+        plan.trust = judgement.merit / candidate.score;
+    }
+    return true;
+}
+
+double PlanPool::full_look_share() const {
+    return full_looks_ > 0 ? full_looks_time_ / full_looks_ : 0;
 }
 
 std::size_t PlanPool::count(Look look) {

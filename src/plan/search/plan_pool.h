@@ -14,6 +14,7 @@ struct KnownPlan {
     // Judged over predicted of the one it descends from: what a prediction near it is worth.
     double trust = 1;
     double glance = 0;     // the merit of its glance; 0 = not glanced at
+    double full = 0;       // and of its full look
     bool changed = false;  // it is a change of one that was judged, and goes before what was not
     double promise() const { return candidate.score * trust; }
     Look look() const { return candidate.judgement.look; }
@@ -36,9 +37,10 @@ class PlanPool {
     // Glances at most so many of those that nobody has looked at.
     void glance(std::size_t most);
     // Looks longer at most so many of those whose last look was the one before, the best first, if
-    // their glance was at least this good beside the best of all glances. A last look is under the
-    // policy of the plan that is best so far.
-    void look_longer(Look look, std::size_t most, double least_glance = 0);
+    // that look was at least this good beside the same look at the plan that is best so far:
+    // another one that only seemed good then is no measure. A last look is under the policy of the
+    // best.
+    void look_longer(Look look, std::size_t most, double least_before = 0);
 
     bool empty() const { return plans_.empty(); }
     // The references hold until the next plan is added or judged.
@@ -48,17 +50,23 @@ class PlanPool {
     std::size_t count(Look look);
     // The mean trust of those that had a full look; 1 without any.
     double mean_trust() const;
+    // How long a full look took on average, as a share of the search's time; 0 where there was none
+    // or options.time_used is not known.
+    double full_look_share() const;
     std::int32_t judged() const { return judged_; }
 
   private:
     void sort();
     void judge(const std::vector<std::size_t>& which, Look look);
+    bool judge_one(KnownPlan& plan, Look look) const;
     void count_judged(const std::vector<std::size_t>& which, Look look);
 
     const ThroughputOptions& options_;
     std::vector<KnownPlan> plans_;
     bool sorted_ = true;
     std::int32_t judged_ = 0;
+    double full_looks_time_ = 0;  // all together, as shares of the search's time
+    std::int32_t full_looks_ = 0;
 };
 
 }  // namespace helix::plan

@@ -11,6 +11,7 @@
 #include "plan/flow/split.h"
 #include "plan/flow/traffic.h"
 #include "plan/search/assessor.h"
+#include "plan/search/look_time.h"
 #include "plan/search/moves.h"
 #include "plan/search/plan_pool.h"
 #include "plan/search/policy_search.h"
@@ -28,11 +29,14 @@ constexpr int kHotRounds = 2;
 constexpr std::size_t kFoundPerRound = 2;
 constexpr std::size_t kChangesPerRound = 8;
 constexpr std::size_t kLookedPerRound = 4;
-constexpr std::size_t kLeastLooked = 4;  // of the starts
-constexpr double kWorthALook = 0.97;     // a glance beside the best one
+constexpr std::size_t kLeastLooked = 4;     // of the starts, and at most a quarter of them
+constexpr double kStartWorthALook = 0.93;   // its glance beside the best one, of further starts
+constexpr double kWorthALook = 0.97;        // the same of what is found
+constexpr std::size_t kFirstLastLooks = 2;  // at once, and then as many as are close
 constexpr std::size_t kLastLooks = 4;
-constexpr double kLastLooksShare = 0.2;  // of the time
-constexpr double kPolicyShare = 0.3;     // for policies, where they are chosen
+constexpr double kWorthALastLook = 0.98;  // a full look beside the best one
+constexpr double kLastLooksShare = 0.2;   // of the time, where nobody knows what looks take
+constexpr double kPolicyShare = 0.3;      // for policies, where they are chosen
 constexpr std::size_t kChangedBest = 4;
 constexpr int kChangeTries = 4;
 constexpr std::int64_t kMostMoves = 2;
@@ -73,13 +77,13 @@ class LaneSearch {
     ThroughputResult run() {
         for (std::size_t k = 0; k < starts_.size(); ++k) add_start(k);
         if (options_.judge) judge_starts();
-        run_rounds(kLastLooksShare + (chooses_policy() ? kPolicyShare : 0));
-        if (options_.judge) pool_.look_longer(Look::last, kLastLooks);
+        run_rounds(last_looks_share() + (chooses_policy() ? kPolicyShare : 0));
+        if (options_.judge) look_at_the_best();
         if (chooses_policy()) {
             search_policies(pool_, options_);
             // In what is left of the time there may be a better one yet for that policy.
-            run_rounds(kLastLooksShare);
-            pool_.look_longer(Look::last, kLastLooks);
+            run_rounds(last_looks_share());
+            look_at_the_best();
             search_policies(pool_, options_);
         }
         result_.judged = pool_.judged();
@@ -143,8 +147,24 @@ class LaneSearch {
 
     void judge_starts() {
         pool_.glance(pool_.plans().size());
-        const std::size_t glanced = pool_.count(Look::glance);
-        pool_.look_longer(Look::full, std::max(kLeastLooked, glanced / 4));
+        const std::size_t quarter = pool_.count(Look::glance) / 4;
+        pool_.look_longer(Look::full, kLeastLooked);
+        if (quarter > kLeastLooked) {
+            pool_.look_longer(Look::full, quarter - kLeastLooked, kStartWorthALook);
+        }
+    }
+
+    // The last looks, of which those after the first must promise to win.
+    void look_at_the_best() {
+        pool_.look_longer(Look::last, kFirstLastLooks);
+        pool_.look_longer(Look::last, kLastLooks - kFirstLastLooks, kWorthALastLook);
+    }
+
+    // What they take of the time, if all of them come.
+    double last_looks_share() const {
+        const double full_look = pool_.full_look_share();
+        if (full_look <= 0) return kLastLooksShare;
+        return time_of_last_looks(full_look, kLastLooks, options_.side_by_side);
     }
 
     // Judges the most promising of what was found, and changes of what is best.

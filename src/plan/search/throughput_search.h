@@ -63,13 +63,15 @@ struct ThroughputOptions {
     std::int64_t iterations = 2'000'000;  // placements tried in all
     std::function<bool()> stop;           // asked between rounds and every few tries
     // The share of the time that is over, from 0 to 1: what is best by then is looked at once more
-    // before the end. Without it the iterations are the measure.
+    // before the end, for which time is kept by what full looks took. Asked from the executor's
+    // jobs, too. Without it the iterations are the measure.
     std::function<double()> time_used;
     std::size_t shortlist = 30;
 
     // Without one the jobs run one after the other. The result does not depend on it unless stop
     // interferes.
     Executor executor;
+    int side_by_side = 1;  // jobs of the executor; for how long looks take together
 
     // Judges a plan. Called from the executor's jobs. Without it the predictions decide. One that
     // is out of time says Look::none.
@@ -105,7 +107,8 @@ struct ThroughputResult {
 // prediction, from the starts and from what proved best. With a judge, every start is judged first,
 // with the split that the predictions like best and with a maximum flow; then each round judges
 // what is new and most promising, and changes of what was judged best so far. All of them get a
-// glance, the better ones a full look, and the best at the end a last one (successive halving);
+// glance, the better ones a full look, and at the end the best two, and two more that are within
+// 2 % of the best, a last one (successive halving);
 // then the policy is chosen, too, if that is asked for. Never worse (by the judge's measure, if
 // there is one) than the starts that keep the limits.
 ThroughputResult search_throughput(const Problem& problem,
