@@ -231,6 +231,45 @@ TEST(BlockPack, DepthLimitsCostLittleFlow) {
     }
 }
 
+TEST(BlockPack, AnyBeginningOfTheOrderOfDepthsIsSpreadOverAll) {
+    EXPECT_EQ(spread_order(9, 9), std::vector<std::int32_t>());
+    EXPECT_EQ(spread_order(9, 10), std::vector<std::int32_t>({9}));
+    EXPECT_EQ(spread_order(0, 8), std::vector<std::int32_t>({7, 3, 5, 1, 6, 4, 2, 0}));
+    for (std::int32_t end = 10; end < 40; ++end) {
+        std::vector<std::int32_t> order = spread_order(9, end);
+        std::ranges::sort(order);
+        ASSERT_EQ(order.size(), static_cast<std::size_t>(end - 9));
+        for (std::size_t k = 0; k < order.size(); ++k) {
+            EXPECT_EQ(order[k], 9 + static_cast<std::int32_t>(k));
+        }
+    }
+}
+
+// What is packed when the time is over, one depth after the other, is not only shallow.
+TEST(BlockPack, ACurveThatIsCutShortHasDeepPlansAndOthers) {
+    const PublishedProblem published = published_problem("single24", "llama2-70b", "single24");
+    const Problem problem{published.cluster, published.model, published.capacities};
+    BlockOptions options;
+    options.relative_tolerance = 3e-2;
+    const std::int32_t deepest = 24;
+    const auto all = blocks_by_depth(problem, deepest, options);
+    ASSERT_GE(all.size(), 3U);
+    std::int64_t asked = 0;
+    options.stop = [&] {
+        ++asked;
+        return false;
+    };
+    blocks_by_depth(problem, deepest, options);
+    const std::int64_t most = asked * 2 / 3;
+    asked = 0;
+    options.stop = [&] { return ++asked > most; };
+    const auto some = blocks_by_depth(problem, deepest, options);
+    ASSERT_GE(some.size(), 2U);
+    EXPECT_LT(some.size(), all.size());
+    EXPECT_GE(some.back().flow, all.back().flow * 0.97);
+    EXPECT_GT(some.back().depth, some.front().depth + 4);
+}
+
 TEST(BlockPack, TheCurveByDepthIsTheSameOnAnyNumberOfThreads) {
     const PublishedProblem published = published_problem("single24", "llama2-70b", "single24");
     const Problem problem{published.cluster, published.model, published.capacities};

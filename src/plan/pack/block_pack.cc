@@ -463,6 +463,19 @@ std::optional<BlockPlan> best_blocks(const Problem& problem, const BlockOptions&
         .best(upper, options);
 }
 
+std::vector<std::int32_t> spread_order(std::int32_t begin, std::int32_t end) {
+    std::vector<std::int32_t> order;
+    if (begin >= end) return order;
+    const std::int32_t n = end - begin;
+    std::int32_t step = 1;
+    while (step < n) step *= 2;
+    order.push_back(end - 1);
+    for (; step > 1; step /= 2) {
+        for (std::int32_t back = step / 2; back < n; back += step) order.push_back(end - 1 - back);
+    }
+    return order;
+}
+
 std::vector<BlockPlan> blocks_by_depth(const Problem& problem, std::int32_t deepest,
                                        const BlockOptions& options, const Executor& executor) {
     std::vector<BlockPlan> curve;
@@ -488,11 +501,11 @@ std::vector<BlockPlan> blocks_by_depth(const Problem& problem, std::int32_t deep
         }
     });
     const std::int32_t end = best[at(deepest)] ? best[at(deepest)]->depth : deepest;
-    run_jobs(executor, kDepthLanes, [&](int lane) {
-        for (std::int32_t depth = kShallow + 1 + lane; depth < end; depth += kDepthLanes) {
-            pack(lane, depth);
-        }
-    });
+    const std::vector<std::int32_t> order = spread_order(kShallow + 1, end);
+    for (std::size_t k = 0; k < order.size(); k += at(kDepthLanes)) {
+        const std::size_t n = std::min(at(kDepthLanes), order.size() - k);
+        run_jobs(executor, static_cast<int>(n), [&](int lane) { pack(lane, order[k + at(lane)]); });
+    }
     for (std::optional<BlockPlan>& plan : best) {
         if (plan && (curve.empty() || plan->flow > curve.back().flow))
             curve.push_back(std::move(*plan));

@@ -111,8 +111,12 @@ std::optional<BlockPlan> best_blocks(const Problem& problem, const BlockOptions&
 // only those with more flow than the one before. Above eight stages none is looked for between the
 // depth of the best plan within `deepest` and that limit. Several depths are packed side by side by
 // the executor, which asks options.stop from all its threads; the result does not depend on it
-// unless stop interferes.
+// unless stop interferes. Those that are packed by then are spread over all depths (spread_order).
 std::vector<BlockPlan> blocks_by_depth(const Problem& problem, std::int32_t deepest,
                                        const BlockOptions& options, const Executor& executor = {});
+
+// The numbers from begin up to end, without it, each once: the last one first, then what lies in
+// the middle between those before, so that any beginning of the order is spread over all.
+std::vector<std::int32_t> spread_order(std::int32_t begin, std::int32_t end);
 
 }  // namespace helix::plan
