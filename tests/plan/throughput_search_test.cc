@@ -387,7 +387,7 @@ TEST(SearchThroughput, AnotherPlanMayWinUnderTheBestOnesPolicy) {
         const bool without = placement.layers[2].empty();
         const double more = policy.kv_high_water - 0.9;
         const double merit =
-            (without ? 100 + 10 * more : 90 + 1000 * more) - std::abs(policy.prefill_share - 3);
+            (without ? 100 + 10 * more : 99 + 1000 * more) - std::abs(policy.prefill_share - 3);
         return Judgement{merit, merit, look};
     };
     options.choose_policy = true;
@@ -396,7 +396,7 @@ TEST(SearchThroughput, AnotherPlanMayWinUnderTheBestOnesPolicy) {
         {{spec::Placement{{{0, 5}, {5, 6}, {}}}}, {spec::Placement{{{0, 4}, {4, 6}, {4, 6}}}}},
         options);
     ASSERT_FALSE(result.shortlist.empty());
-    EXPECT_NEAR(result.shortlist[0].judgement.merit, 190, 1e-9);
+    EXPECT_NEAR(result.shortlist[0].judgement.merit, 199, 1e-9);
     EXPECT_EQ(result.shortlist[0].policy, (spec::ServingPolicy{3, 1, 2}));
 }
 
