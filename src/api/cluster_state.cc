@@ -37,6 +37,7 @@ json worker_json(const core::ClusterView& view, const core::WorkerView& worker) 
     json out = {{"id", worker.worker.value},
                 {"host", host_of(view, worker)},
                 {"processors", processors_of(view, worker)},
+                {"core_share", worker.node.core_share},
                 {"name", worker.node.name},
                 {"type", worker.node.type},
                 {"region", worker.node.region},

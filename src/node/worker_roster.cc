@@ -178,6 +178,7 @@ core::WorkerJoined to_joined(const WorkerEntry& entry, const wire::ProfileReport
     joined.node.region = entry.hello.region;
     joined.node.host = entry.hello.host;
     joined.node.device = entry.hello.device;
+    joined.node.core_share = entry.hello.core_share;
     joined.node.memory_bytes = entry.hello.memory_bytes;
     joined.node.role = entry.hello.role;
     joined.node.decode_s_per_layer = report.decode_s_per_layer;

@@ -130,6 +130,7 @@ wire::Hello WorkerSession::make_hello() const {
     if (options_.key.has_value()) hello.public_key = options_.key->pair.public_key;
     hello.backend = options_.backend->name();
     hello.device = options_.backend->processors();
+    hello.core_share = options_.backend->core_share(options_.threads);
     return hello;
 }
 

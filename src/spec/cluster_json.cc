@@ -80,6 +80,10 @@ base::Result<NodeSpec> read_node(const JsonPlace& place, std::size_t index,
     TRY(node.type, place.text_or("type", ""));
     TRY(node.host, place.text_or("host", ""));
     TRY(node.device, place.text_or("device", ""));
+    TRY(node.core_share, place.number_or("core_share", 1));
+    if (node.core_share <= 0 || node.core_share > 1) {
+        return place.child("core_share").error("above 0, at most 1");
+    }
     TRY(const std::string role, place.text_or("role", "both"));
     const std::optional<NodeRole> known_role = parse_role(role);
     if (!known_role) return place.child("role").error(kRoleNames);
@@ -193,6 +197,7 @@ json node_json(const NodeSpec& node, std::size_t index) {
                 {"vram_gb", static_cast<double>(node.memory_bytes) / 1e9}};
     if (!node.host.empty()) out["host"] = node.host;
     if (!node.device.empty()) out["device"] = node.device;
+    if (node.core_share < 1) out["core_share"] = node.core_share;
     if (node.role != NodeRole::both) out["role"] = to_string(node.role);
     const std::pair<const char*, double> optional[] = {
         {"nic_in_bytes_per_s", node.nic_in_bytes_per_s},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -32,11 +33,23 @@ struct NodeSpec {
     NodeRole role = NodeRole::both;
     // Of a machine's nodes those with one device share what computes; "" = the machine's cores.
     std::string device = {};
+    // Of that device, or of the machine's cores, the part that it computes with: above 0, at
+    // most 1.
+    double core_share = 1;
 };
 
-// Whether they cannot compute at the same time without taking it from each other.
+// Whether they compute with the same processors; computing_at_once() says how many of such nodes
+// can do so at the same time without taking it from each other.
 inline bool share_processors(const NodeSpec& a, const NodeSpec& b) {
     return !a.host.empty() && a.host == b.host && a.device == b.device;
+}
+
+// How many of so many nodes that share processors can compute at the same time, where their
+// core_shares have this sum; at least one of them can.
+inline std::int32_t computing_at_once(std::int32_t nodes, double core_shares) {
+    constexpr double kRounding = 1e-9;
+    const double at_once = static_cast<double>(nodes) / core_shares + kRounding;
+    return std::clamp(static_cast<std::int32_t>(at_once), std::min(1, nodes), nodes);
 }
 
 constexpr std::int32_t kCoordinator = -1;

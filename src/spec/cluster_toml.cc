@@ -38,6 +38,14 @@ class Reader {
         return base::Ok{};
     }
 
+    base::Status read_core_share(const toml::table& machine, NodeSpec& read) const {
+        const toml::node* said = machine.get("core_share");
+        if (said == nullptr) return base::Ok{};
+        read.core_share = said->value<double>().value_or(0);
+        if (read.core_share > 0 && read.core_share <= 1) return base::Ok{};
+        return file_.wrong(*said, "core_share: expected a number above 0, at most 1");
+    }
+
     base::Status read_coordinator(const toml::table& root) {
         TRY(const toml::table* coordinator, file_.table(root, "coordinator"));
         if (coordinator == nullptr) return base::Ok{};
@@ -67,10 +75,10 @@ class Reader {
         if (!node.is_table())
             return file_.wrong(node, "machines: expected tables, as [[machines]]");
         const toml::table& machine = *node.as_table();
-        TRY_VOID(file_.only(
-            machine, "a machine",
-            {"name", "type", "count", "region", "host", "device", "role", "memory", "nic", "nic_in",
-             "nic_out", "decode_per_layer", "decode_batch8_per_layer", "prefill_per_token_layer"}));
+        TRY_VOID(file_.only(machine, "a machine",
+                            {"name", "type", "count", "region", "host", "device", "core_share",
+                             "role", "memory", "nic", "nic_in", "nic_out", "decode_per_layer",
+                             "decode_batch8_per_layer", "prefill_per_token_layer"}));
         TRY(const std::string type, file_.text(machine, "type", ""));
         NodeSpec read;
         const auto known = types_.find(type);
@@ -81,6 +89,7 @@ class Reader {
         TRY(read.region, file_.text(machine, "region", ""));
         TRY(read.host, file_.text(machine, "host", ""));
         TRY(read.device, file_.text(machine, "device", ""));
+        TRY_VOID(read_core_share(machine, read));
         TRY(const std::string role, file_.text(machine, "role", "both"));
         const std::optional<NodeRole> known_role = parse_role(role);
         if (!known_role) {

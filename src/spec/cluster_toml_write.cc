@@ -43,6 +43,7 @@ void write_machine(std::string& out, const NodeSpec& node) {
     if (!node.region.empty()) out += fmt::format("region = {}\n", quoted(node.region));
     if (!node.host.empty()) out += fmt::format("host = {}\n", quoted(node.host));
     if (!node.device.empty()) out += fmt::format("device = {}\n", quoted(node.device));
+    if (node.core_share < 1) out += fmt::format("core_share = {}\n", node.core_share);
     if (node.role != NodeRole::both) out += fmt::format("role = \"{}\"\n", to_string(node.role));
     out += fmt::format("memory = \"{}\"\n", format_bytes(node.memory_bytes, true));
     write_nics(out, node.nic_in_bytes_per_s, node.nic_out_bytes_per_s);

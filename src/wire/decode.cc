@@ -105,6 +105,7 @@ Result<core::Peer> get(const pb::Peer& from) {
 }
 
 constexpr double kLeastPrefillShare = 1e-9;
+constexpr double kLeastCoreShare = 1e-9;
 
 Result<Message> get(const pb::AssignLayers& from, const SessionLimits& limits) {
     core::AssignLayers message;
@@ -268,6 +269,10 @@ Result<Message> get(const pb::Hello& from) {
     TRY_VOID(at_most("known_as_plus_1", from.known_as_plus_1(), 1ULL << 32U));
     if (const std::uint64_t known = from.known_as_plus_1(); known != 0) {
         message.known_as = core::WorkerId{static_cast<std::uint32_t>(known - 1)};
+    }
+    if (from.core_share() != 0) {  // as earlier releases do not say it
+        TRY_VOID(finite("core_share", from.core_share(), kLeastCoreShare));
+        message.core_share = std::min(from.core_share(), 1.0);
     }
     return Message{std::move(message)};
 }

@@ -201,6 +201,7 @@ struct Encoder {
         to.set_device(m.device);
         to.set_term(m.term);
         if (m.known_as) to.set_known_as_plus_1(std::uint64_t{m.known_as->value} + 1);
+        to.set_core_share(m.core_share);
     }
     void operator()(const Welcome& m) const {
         pb::Welcome& to = *out.mutable_welcome();

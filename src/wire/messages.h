@@ -49,6 +49,8 @@ struct Hello {
     // Welcome gives it this number again, it says its core::Holding before its ProfileReport, and
     // does not measure anew. Else it ends the connection, drops what it has kept, and comes again.
     std::optional<core::WorkerId> known_as = {};
+    // The part that it computes with of the host's cores, or of the device: above 0, at most 1.
+    double core_share = 1;
     bool operator==(const Hello&) const = default;
 };
 

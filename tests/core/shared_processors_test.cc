@@ -17,7 +17,8 @@ namespace {
 using Place = std::pair<std::string, std::string>;  // host and device
 
 // Of a pipeline of three workers.
-std::int32_t groups_of(const std::vector<Place>& places) {
+std::int32_t groups_of(const std::vector<Place>& places,
+                       const std::vector<double>& core_shares = {1, 1, 1}) {
     CoordinatorConfig config;
     config.n_layers = 3;
     config.context_length = 128;
@@ -33,6 +34,7 @@ std::int32_t groups_of(const std::vector<Place>& places) {
         joined.node.name = std::string(1, static_cast<char>('a' + i));
         joined.node.host = places[i].first;
         joined.node.device = places[i].second;
+        joined.node.core_share = core_shares[i];
         coordinator.step(now, joined, actions);
     }
     now = now + base::from_seconds(1);
@@ -59,6 +61,15 @@ TEST(SharedProcessors, AHostsDevicesWithProcessorsOfTheirOwnComputeAtTheSameTime
     EXPECT_EQ(groups_of({{"den", "c0"}, {"den", "c1"}, {"den", ""}}), 3);
     EXPECT_EQ(groups_of({{"den", "c0"}, {"den", "c0"}, {"den", ""}}), 2);
     EXPECT_EQ(groups_of({{"den", "c0"}, {"attic", "c0"}, {"attic", ""}}), 3);
+}
+
+TEST(SharedProcessors, WorkersThatLeaveEachOtherCoresComputeAtTheSameTime) {
+    const std::vector<Place> den = {{"den", ""}, {"den", ""}, {"den", ""}};
+    EXPECT_EQ(groups_of(den, {0.25, 0.25, 0.25}), 3);
+    EXPECT_EQ(groups_of(den, {0.5, 0.5, 0.5}), 2) << "three halves";
+    EXPECT_EQ(groups_of(den, {1.0 / 3, 1.0 / 3, 1.0 / 3}), 3);
+    EXPECT_EQ(groups_of(den, {1, 1, 0.5}), 1);
+    EXPECT_EQ(groups_of({{"den", ""}, {"den", ""}, {"attic", ""}}, {0.5, 0.5, 1}), 3);
 }
 
 }  // namespace

@@ -366,6 +366,7 @@ ClusterSpec random_spec(std::uint64_t seed) {
         if (random.chance(0.5)) node.region = "r" + std::to_string(random.below(3));
         if (random.chance(0.3)) node.host = "h";
         if (random.chance(0.3)) node.device = "card " + std::to_string(random.below(2));
+        if (random.chance(0.3)) node.core_share = 0.25;
         node.role = static_cast<NodeRole>(random.below(3));
         node.memory_bytes = random.between(1, 1'000'000'000'000);
         if (random.chance(0.5)) node.nic_in_bytes_per_s = random.uniform() * 1e10;

@@ -343,6 +343,7 @@ class RandomMessages {
                 text(),        static_cast<spec::NodeRole>(random_.below(3)),
                 text(),        random_.next()};
         if (random_.chance(0.5)) m.known_as = worker();
+        m.core_share = 1.0 / (1 + small(16));
         return m;
     }
     spec::ModelSpec model_spec() {

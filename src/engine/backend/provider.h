@@ -56,6 +56,9 @@ class BackendProvider {
     virtual std::int32_t ranks() const { return 1; }
     // What computes, where it is not this machine's cores: unique on the machine. Like a UUID.
     virtual std::string processors() const { return ""; }
+    // The part of what computes that a backend with so many threads takes, 0 as in BackendRequest:
+    // above 0, at most 1.
+    virtual double core_share(std::int32_t /*threads*/) const { return 1; }
     virtual DeviceMemory memory() const = 0;
     // Whether a device that was lost can be used again: it is opened and proves its arithmetic.
     virtual base::Status prove() const { return base::Ok{}; }

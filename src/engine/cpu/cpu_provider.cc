@@ -1,5 +1,7 @@
 #include "engine/cpu/cpu_provider.h"
 
+#include <algorithm>
+
 #include "base/machine.h"
 #include "engine/backend/self_profile.h"
 #include "engine/host/numa_nodes.h"
@@ -16,6 +18,13 @@ base::Result<std::shared_ptr<BackendProvider>> CpuProvider::create(const Backend
         cpu.cpus = std::move(*cpus);
     }
     return std::shared_ptr<BackendProvider>(std::make_shared<CpuProvider>(std::move(cpu)));
+}
+
+double CpuProvider::core_share(std::int32_t threads) const {
+    const int pinned = static_cast<int>(options_.cpus.size());
+    const int all = base::usable_threads();
+    const int used = threads > 0 ? threads : (pinned > 0 ? pinned : all);
+    return std::min(1.0, static_cast<double>(used) / static_cast<double>(all));
 }
 
 base::Status CpuProvider::check(const model::ModelConfig& config, std::int32_t threads) const {

@@ -24,6 +24,8 @@ class CpuProvider final : public BackendProvider {
 
     std::string name() const override { return "cpu"; }
     std::int32_t ranks() const override { return options_.ranks; }
+    // Of the cores that this process may use; threads may be 0: as many as it pins, or all.
+    double core_share(std::int32_t threads) const override;
     DeviceMemory memory() const override { return host_memory(); }
     base::Status check(const model::ModelConfig& config, std::int32_t threads) const override;
     base::Result<std::unique_ptr<Backend>> make(const BackendRequest& request) override;

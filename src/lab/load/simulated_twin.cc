@@ -57,6 +57,10 @@ base::Status read_worker(const spec::JsonPlace& worker, ServedCluster& cluster,
         TRY(const std::int64_t processors, worker.child("processors").integer());
         node.device = std::to_string(processors);
     }
+    TRY(node.core_share, worker.number_or("core_share", 1));
+    if (node.core_share <= 0 || node.core_share > 1) {
+        return worker.child("core_share").error("above 0, at most 1");
+    }
     TRY(const spec::JsonPlace pages_place, worker.member("kv_pages"));
     TRY(const std::int64_t pages, pages_place.integer());
     TRY(const spec::LayerRange layers, read_layers(worker));

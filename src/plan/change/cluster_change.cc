@@ -108,6 +108,7 @@ base::Result<NodeSpec> machine_of(const ClusterSpec& cluster, const std::string&
         machine = *like;
         machine.host.clear();
         machine.device.clear();
+        machine.core_share = 1;
         return machine;
     }
     TRY(const spec::MachineType known, spec::find_machine_type(type));
@@ -324,6 +325,7 @@ base::Status apply(const UpgradeMachine& upgrade, ChangedCluster& changed) {
     machine.region = node.region;
     machine.host = node.host;
     machine.device = node.device;
+    machine.core_share = node.core_share;
     machine.nic_in_bytes_per_s = node.nic_in_bytes_per_s;
     machine.nic_out_bytes_per_s = node.nic_out_bytes_per_s;
     node = std::move(machine);

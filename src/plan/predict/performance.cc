@@ -70,7 +70,9 @@ PerformanceModel::Impl::Impl(const Problem& p, const spec::CostModel& costs,
 double PerformanceModel::Impl::groups(const Traffic& traffic) const {
     std::vector<std::int32_t> depth(traffic.stages.size(),
                                     std::numeric_limits<std::int32_t>::max());
-    std::vector<bool> machines(problem.cluster.nodes.size());
+    std::vector<bool> counted(problem.cluster.nodes.size());
+    std::vector<std::int32_t> nodes(problem.cluster.nodes.size());  // by the machine that computes
+    std::vector<double> core_shares(problem.cluster.nodes.size());
     std::int32_t least = std::numeric_limits<std::int32_t>::max();
     for (const Traffic::Hop& hop : traffic.hops) {
         if (hop.share <= 0) continue;
@@ -79,12 +81,18 @@ double PerformanceModel::Impl::groups(const Traffic& traffic) const {
             least = std::min(least, next - 1);
         } else {
             depth[at(hop.to)] = std::min(depth[at(hop.to)], next);
-            machines[machine_of_[at(traffic.stages[at(hop.to)].node)]] = true;
+            const std::size_t node = at(traffic.stages[at(hop.to)].node);
+            if (counted[node]) continue;
+            counted[node] = true;
+            ++nodes[machine_of_[node]];
+            core_shares[machine_of_[node]] += problem.cluster.nodes[node].core_share;
         }
     }
-    const auto distinct =
-        static_cast<std::int32_t>(std::count(machines.begin(), machines.end(), true));
-    return std::max(1, std::min(distinct, least));
+    std::int32_t at_once = 0;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        if (nodes[i] > 0) at_once += spec::computing_at_once(nodes[i], core_shares[i]);
+    }
+    return std::max(1, std::min(at_once, least));
 }
 
 // Routing evens out how full the holders of a layer are, but only so far: memory of one that gets
