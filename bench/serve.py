@@ -2,12 +2,17 @@
 """Tokens/s and TTFT of one process against a pipeline of workers on the same cores, side by side.
 
 usage: bench/serve.py --binary build/release/bin/helix --model FILE.gguf [--workers 3] [--worker-threads N]
-                      [--prompt-tokens 32] [--rounds 3] [--json]
+                      [--prompt-tokens 32] [--rounds 3] [--lone] [--json]
+       bench/serve.py --binary build/release/bin/helix --model FILE.gguf --halves [--rounds 3] [--json]
 
 Both clusters are up at the same time and measured in turn, so that a busy machine hits both alike; the
 figures are medians over the rounds. The process has a thread for each core, and so has each worker unless
 --worker-threads says otherwise: with --workers 2 --worker-threads 1 on two cores both sides have two threads
 in all. Memory limits see to it that no worker can hold the model.
+
+--lone measures one process with the threads of one worker besides: with one request in flight one stage of a
+pipeline computes at a time, so that no pipeline is quicker than that. --halves is the case of two cores: two
+workers of one thread each, prompts of 64 tokens, and --lone.
 """
 import argparse
 import http.client
@@ -95,8 +100,14 @@ def main():
     parser.add_argument("--prompt-tokens", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--concurrency", default="1,8,16")
+    parser.add_argument("--lone", action="store_true")
+    parser.add_argument("--halves", action="store_true")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    if args.halves:
+        if os.cpu_count() != 2:
+            raise SystemExit(f"--halves is the case of two cores, and this machine has {os.cpu_count()}")
+        args.workers, args.worker_threads, args.prompt_tokens, args.lone = 2, 1, 64, True
     threads = os.cpu_count()
     memory = int(os.path.getsize(args.model) * 0.55 + (64 << 20))
     loads = [int(n) for n in args.concurrency.split(",")]
@@ -107,11 +118,13 @@ def main():
             clusters.append(Cluster(args.binary, args.model, logs, "one", 0, 0, threads))
             clusters.append(Cluster(args.binary, args.model, logs, "pipeline", args.workers, memory,
                                     args.worker_threads))
+            if args.lone:
+                clusters.append(Cluster(args.binary, args.model, logs, "lone", 0, 0, args.worker_threads))
             for load in loads:
-                samples = [[], []]
+                samples = [[] for _ in clusters]
                 for number in range(args.rounds + 1):
                     print(f"{load} requests, round {number}/{args.rounds}", file=sys.stderr)
-                    for which in (0, 1):
+                    for which in range(len(clusters)):
                         sample = measure(clusters[which], load, args.prompt_tokens)
                         if number > 0:  # the first warms up
                             samples[which].append(sample)
@@ -120,6 +133,8 @@ def main():
                 rows.append({"concurrency": load, "one": middle[0], "pipeline": middle[1],
                              "ratio": middle[1]["tokens_per_s"] / middle[0]["tokens_per_s"],
                              "ttft_ratio": middle[1]["ttft_s"] / middle[0]["ttft_s"]})
+                if args.lone:
+                    rows[-1]["lone"] = middle[2]
         finally:
             for cluster in clusters:
                 cluster.stop()
@@ -130,13 +145,16 @@ def main():
     print(f"{os.path.basename(args.model)}, {threads} cores, {workers} of {args.worker_threads} threads, prompts of "
           f"{args.prompt_tokens} tokens, answers of {OUTPUT_TOKENS}, median of {args.rounds}")
     print(f"| in flight | one process tok/s | TTFT s | CPU ms/tok | {workers} tok/s | TTFT s | "
-          "CPU ms/tok | ratio | of TTFT |\n|---|---|---|---|---|---|---|---|---|")
+          "CPU ms/tok | ratio | of TTFT |" + (f" one process of {args.worker_threads} thr. tok/s | TTFT s |" if args.lone else "")
+          + "\n" + "|---" * (11 if args.lone else 9) + "|")
     for row in rows:
         cells = []
         for side in (row["one"], row["pipeline"]):
             cells += [f"{side['tokens_per_s']:.1f}", f"{side['ttft_s']:.2f}",
                       f"{side['cpu_ms_per_token']:.0f}"]
-        print(f"| {row['concurrency']} | " + " | ".join(cells) + f" | {row['ratio']:.2f} | {row['ttft_ratio']:.2f} |")
+        lone = f" {row['lone']['tokens_per_s']:.1f} | {row['lone']['ttft_s']:.2f} |" if args.lone else ""
+        print(f"| {row['concurrency']} | " + " | ".join(cells) +
+              f" | {row['ratio']:.2f} | {row['ttft_ratio']:.2f} |" + lone)
 
 
 if __name__ == "__main__":
