@@ -352,6 +352,7 @@ core::ClusterView small_cluster() {
     core::WorkerView worker;
     worker.worker = {1};
     worker.node.name = "left \"one\"";
+    worker.node.core_share = 0.5;
     worker.layers = {0, 2};
     worker.ready = true;
     worker.total_pages = 80;
@@ -431,6 +432,7 @@ TEST_F(ApiTest, TheClusterPageShowsWorkersAndThePipelineOfEachRequest) {
     EXPECT_EQ(body["epoch"], 3);
     EXPECT_EQ(body["workers"][0]["layers"], (Json{0, 2}));
     EXPECT_EQ(body["workers"][0]["host"], body["workers"][0]["id"]);
+    EXPECT_EQ(body["workers"][0]["core_share"], 0.5);
     EXPECT_EQ(body["flows"][0]["tokens_per_s"], 12.5);
     EXPECT_EQ(body["migrations"]["committed"], 9);
     EXPECT_EQ(body["migrations"]["given_up"]["copying"], 3);

@@ -39,6 +39,23 @@ TEST(ServedCluster, WorkersAndFlowsAreNumberedAnew) {
     EXPECT_EQ(cluster->flows[2].to, spec::kCoordinator);
 }
 
+TEST(ServedCluster, CoreSharesAreReadAndWrongOnesNamed) {
+    const auto served = [](const std::string& share) {
+        std::string text = kTwoStages;
+        text.insert(text.find("\"layers\": [3"), "\"core_share\": " + share + ", ");
+        return parse_served_cluster(text, "http://x");
+    };
+    const auto halves = served("0.5");
+    ASSERT_TRUE(halves.ok()) << halves.error().message;
+    EXPECT_EQ(halves->nodes[0].core_share, 1) << "as an earlier release does not say it";
+    EXPECT_EQ(halves->nodes[1].core_share, 0.5);
+    for (const char* wrong : {"0", "1.5", "\"half\""}) {
+        const auto refused = served(wrong);
+        ASSERT_FALSE(refused.ok()) << wrong;
+        EXPECT_NE(refused.error().message.find("core_share"), std::string::npos) << wrong;
+    }
+}
+
 TEST(ServedCluster, WhatIsNoneIsRefused) {
     const auto idle = parse_served_cluster(R"({"workers": [], "flows": []})", "http://x");
     ASSERT_FALSE(idle.ok());

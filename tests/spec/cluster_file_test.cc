@@ -27,10 +27,10 @@ void expect_same(const ClusterSpec& a, const ClusterSpec& b) {
         const NodeSpec& y = b.nodes[i];
         EXPECT_EQ(std::tie(x.name, x.type, x.region, x.host, x.memory_bytes, x.nic_in_bytes_per_s,
                            x.nic_out_bytes_per_s, x.decode_s_per_layer, x.decode_batch_s_per_layer,
-                           x.prefill_s_per_token_layer, x.role),
+                           x.prefill_s_per_token_layer, x.role, x.device, x.core_share),
                   std::tie(y.name, y.type, y.region, y.host, y.memory_bytes, y.nic_in_bytes_per_s,
                            y.nic_out_bytes_per_s, y.decode_s_per_layer, y.decode_batch_s_per_layer,
-                           y.prefill_s_per_token_layer, y.role));
+                           y.prefill_s_per_token_layer, y.role, y.device, y.core_share));
     }
     EXPECT_EQ(a.coordinator_region, b.coordinator_region);
     ASSERT_EQ(a.trunks.size(), b.trunks.size());
@@ -143,6 +143,15 @@ TEST(ClusterJson, ARoleIsReadAndAWrongWordIsNamed) {
     EXPECT_THAT(wrong.error().message, HasSubstr("\"prefill\", \"decode\" or \"both\""));
 }
 
+TEST(ClusterToml, AWholeNumberIsACoreShareToo) {
+    const std::string text = "[[machines]]\nname = \"a\"\nmemory = \"8 GB\"\ncore_share = ";
+    for (const auto& [written, share] : {std::pair{"1", 1.0}, std::pair{"0.5", 0.5}}) {
+        const auto cluster = parse_cluster_toml(text + written + "\n", "c.toml");
+        ASSERT_TRUE(cluster.ok()) << cluster.error().message;
+        EXPECT_EQ(cluster->nodes[0].core_share, share);
+    }
+}
+
 TEST(ClusterToml, ATrunkGivesItsPairsLinksAndOneSharedLimit) {
     const std::string text = R"(
 [coordinator]
@@ -245,6 +254,9 @@ TEST(ClusterToml, ErrorsNameFileLineAndExpectation) {
         {"[[machines]]\nmemory = \"1 GB\"\n", "c.toml:1", "name or a type"},
         {machine + "memry = \"1 GB\"\n", "c.toml:4", "\"memry\" is not a key"},
         {machine + "count = 0\n", "c.toml:4", "whole number"},
+        {machine + "core_share = 0\n", "c.toml:4", "core_share: expected a number above 0"},
+        {machine + "core_share = 1.5\n", "c.toml:4", "at most 1"},
+        {machine + "core_share = \"half\"\n", "c.toml:4", "core_share: expected a number"},
         {machine + machine, "c.toml", "appears twice"},
         {"[[machines]]\nname = \"coordinator\"\nmemory = \"1 GB\"\n", "c.toml", "not allowed"},
         {machine + "[links]\ndefault = {bandwidth = \"1 Gbit/s\"}\n", "c.toml:5", "no latency"},
@@ -301,6 +313,10 @@ TEST(ClusterJson, ErrorsNameFilePlaceAndExpectation) {
         {with(R"(, "nodes": [{"id": 0, "vram_gb": "16"}])"), "nodes[0].vram_gb",
          "a number, found \"16\""},
         {with(R"(, "nodes": [{"id": 0, "vram_gb": -1}])"), "nodes[0]", "above 0"},
+        {with(R"(, "nodes": [{"id": 0, "vram_gb": 1, "core_share": 0}])"), "nodes[0].core_share",
+         "above 0, at most 1"},
+        {with(R"(, "nodes": [{"id": 0, "vram_gb": 1, "core_share": 1.5}])"), "nodes[0].core_share",
+         "above 0, at most 1"},
         {with(R"(, "machine_types": {"T4": {}}, "nodes": [{"id": 0, "type": "L4", "vram_gb": 1}])"),
          "nodes[0]", "\"L4\" is not in machine_types"},
         {with(node +
