@@ -7,7 +7,8 @@ usage: bench/rescheduling.py --helix build/release/bin/helix [--what bursts,prio
 `helix serve` and four modelled workers (real protocol, the times of a table that this script makes up) that hold the
 whole model each and have little KV memory.
   bursts      the same requests in bursts, at each of the rates, from a cluster whose requests move, as `helix serve`
-              does it; from one started with --no-balance; and from four servers with one worker each, to which the
+              does it; from one that dispatches and moves as Llumnix is published (--scheduler llumnix --balance
+              llumnix); from one started with --no-balance; and from four servers with one worker each, to which the
               requests are dealt as they come: in turn, or to the one with the fewest
   priorities  a few requests of high priority among others whose rate doubles; once all alike, once with priority
   room        every worker runs two requests, and a prompt comes that fits beside neither two of them
@@ -162,7 +163,9 @@ async def measure(ports, how, requests):
 SYSTEMS = {"a queue at each machine, in turn": (WORKERS, "in turn", []),
            "a queue at each machine, fewest requests": (WORKERS, "fewest", []),
            "one queue": (1, "in turn", ["--no-balance"]),
-           "one queue, moves": (1, "in turn", [])}
+           "one queue, moves": (1, "in turn", []),
+           "one queue, dispatch and moves of Llumnix":
+               (1, "in turn", ["--scheduler", "llumnix", "--balance", "llumnix"])}
 
 
 def run(helix, name, system, requests):

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "cli/backend_option.h"
+#include "cli/balance_option.h"
 #include "cli/command.h"
 #include "cli/help_text.h"
 #include "cli/http_option.h"
@@ -71,6 +72,7 @@ struct ServeArguments {
     std::string scheduler = "helix";
     std::string preemption = "automatic";
     bool no_balance = false;
+    std::string balance = "helix";
     int context = 0;
     int block_size = 16;
     std::string kv = "f16";
@@ -250,6 +252,8 @@ base::Result<node::CoordinatorOptions> coordinator_options(
     options.core.router = scheduler.make;
     TRY(options.core.preemption, preemption_of(a.preemption));
     options.core.balance.enabled = !a.no_balance;
+    TRY(const bool as_llumnix, moves_as_llumnix(a.balance, a.no_balance));
+    if (as_llumnix) core::balance_as_llumnix(options.core);
     TRY(options.core.scale, scale_config(a.scale));
     if (a.handovers < 1) return base::invalid("--handovers: expected at least 1");
     options.core.migration.handovers_per_worker = a.handovers;
@@ -557,6 +561,11 @@ void add_cache_options(CLI::App& command, ServeArguments& a) {
     const OptionHeading heading(command, "KV cache");
     command.add_option("--block-size", a.block_size, "tokens of a KV page")->capture_default_str();
     command.add_option("--kv", a.kv, kKvHelp)->capture_default_str();
+    command
+        .add_option("--balance", a.balance,
+                    "how running requests move: helix, or llumnix as Llumnix is published (with "
+                    "--scheduler llumnix, its dispatch)")
+        ->capture_default_str();
     command.add_flag("--no-balance", a.no_balance,
                      "running requests stay where they are, whatever memory others have; only a "
                      "drain moves them");

@@ -10,6 +10,7 @@
 
 #include "base/large_pages.h"
 #include "base/log.h"
+#include "cli/balance_option.h"
 #include "cli/batching_option.h"
 #include "cli/command.h"
 #include "cli/help_text.h"
@@ -118,11 +119,7 @@ base::Result<lab::Simulated> simulate_helix(const SimulateArguments& a,
     lab::OwnRules rules;
     TRY(rules.scheduler, core::find_router(a.scheduler));
     TRY(rules.as_vllm, own_batching(a.batching));
-    TRY(rules.moves_as_llumnix,
-        spec::choose_word<bool>("--balance", a.balance, {{"helix", false}, {"llumnix", true}}));
-    if (a.no_balance && rules.moves_as_llumnix) {
-        return base::invalid("--balance llumnix: --no-balance turns it off");
-    }
+    TRY(rules.moves_as_llumnix, moves_as_llumnix(a.balance, a.no_balance));
     TRY(const lab::SimulationTask task, simulation_task(a));
     rules.pipeline_groups = a.groups;
     rules.balance = !a.no_balance;

@@ -50,6 +50,7 @@ class BalanceTest : public ::testing::Test {
             const auto* out = std::get_if<SendToWorker>(&action);
             if (out == nullptr) continue;
             const auto* reserve = std::get_if<ReserveKv>(&out->message);
+            if (reserve != nullptr && silent) continue;
             if (reserve != nullptr && refuses) {
                 act(cluster.step(
                     FromWorker{out->worker, KvRefused{reserve->key, KvRefusal::impossible, "no"}}));
@@ -84,6 +85,7 @@ class BalanceTest : public ::testing::Test {
     std::vector<MigrationEnded> ends;
     bool growing = false;
     bool refuses = false;  // every worker, whatever is to move there
+    bool silent = false;   // no worker answers that it has room, so moves stay under way
 };
 
 // 30 of 90 blocks are taken on either lane; 65 are wanted in one place.
@@ -202,6 +204,51 @@ TEST_F(OneLaneFull, AWorkerThatKeepsRefusingIsLeftAlone) {
     act(cluster.tokens(1, {5}));
     EXPECT_EQ(committed(), 1U);
     EXPECT_TRUE(state.fleet.takes_moves(state.out.now(), refuser));
+}
+
+class OneLaneFullAsLlumnix : public OneLaneFull {
+  protected:
+    static CoordinatorConfig published() {
+        CoordinatorConfig made = eager();
+        made.balance.pairing.rule = PairingRule::llumnix;
+        return made;
+    }
+    OneLaneFullAsLlumnix() : OneLaneFull(published()) {}
+};
+
+TEST_F(OneLaneFullAsLlumnix, TheShorterRequestMovesToTheFreest) {
+    pass(3);
+    ASSERT_EQ(committed(), 1U);
+    EXPECT_EQ(ends[0].id.value, 1U);
+    EXPECT_EQ(ends[0].cause, MigrationCause::committed);
+    EXPECT_NE(cluster.lane(1), cluster.lane(3));
+}
+
+TEST_F(OneLaneFullAsLlumnix, AMoveIsGivenUpWhenItsSourceHasRecovered) {
+    silent = true;
+    const std::uint32_t lane = cluster.lane(1);
+    pass(2);
+    ASSERT_TRUE(cluster.request(1).migration);
+    EXPECT_TRUE(ends.empty()) << "its source would be full again with it";
+    act(cluster.tokens(3, {99}));
+    pass(1);
+    ASSERT_EQ(ends.size(), 1U);
+    EXPECT_EQ(ends[0].id.value, 1U);
+    EXPECT_EQ(ends[0].cause, MigrationCause::source_recovered);
+    EXPECT_FALSE(cluster.request(1).migration);
+    EXPECT_TRUE(cluster.request(1).running);
+    EXPECT_EQ(cluster.lane(1), lane);
+}
+
+// Our own rule lets a move that has begun go on.
+TEST_F(OneLaneFull, OurOwnMoveGoesOnWhenItsSourceHasRecovered) {
+    silent = true;
+    pass(2);
+    ASSERT_TRUE(cluster.request(1).migration);
+    act(cluster.tokens(3, {99}));
+    pass(1);
+    EXPECT_TRUE(cluster.request(1).migration);
+    EXPECT_TRUE(ends.empty());
 }
 
 class BalanceOff : public OneLaneFull {

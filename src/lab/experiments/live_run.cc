@@ -138,6 +138,7 @@ sim::HelixSetup live_setup(const LiveCase& wanted) {
     }
     setup.overheads.lone_decode_doubles = false;
     setup.coordinator.balance = wanted.balance;
+    if (wanted.as_llumnix) core::balance_as_llumnix(setup.coordinator);
     setup.coordinator.scale = wanted.scale;
     setup.start_delay_s = wanted.start_delay_s;
     setup.worker.report_interval = base::from_ms(500);

@@ -66,6 +66,7 @@ struct LiveCase {
     bool priorities = true;  // false: all are served alike
     std::string router = "helix";
     core::BalanceConfig balance;
+    bool as_llumnix = false;  // requests move as Llumnix is published (balance_as_llumnix)
     std::optional<core::AutoScaleConfig> scale;
     std::int32_t machines_at_first = 0;  // with scale
     double start_delay_s = 0;

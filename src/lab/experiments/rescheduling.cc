@@ -28,19 +28,21 @@ struct ReschedulingSystem {
     bool apart;
     bool moves;
     const char* router;
+    bool as_llumnix;
 };
-constexpr std::array<ReschedulingSystem, 5> kReschedulingSystems = {
-    {{"a queue at each machine, in turn", true, false, "helix"},
-     {"one queue", false, false, "helix"},
-     {"one queue, moves", false, true, "helix"},
-     {"one queue, freest", false, false, "freest"},
-     {"one queue, freest, moves", false, true, "freest"}}};
+constexpr std::array<ReschedulingSystem, 6> kReschedulingSystems = {
+    {{"a queue at each machine, in turn", true, false, "helix", false},
+     {"one queue", false, false, "helix", false},
+     {"one queue, moves", false, true, "helix", false},
+     {"one queue, freest", false, false, "freest", false},
+     {"one queue, freest, moves", false, true, "freest", false},
+     {"one queue, dispatch and moves of Llumnix", false, true, "llumnix", true}}};
 
 std::string row_of(const ArrivalLoad& load, const ReschedulingSystem& system) {
     return fmt::format("{} {:g}/s CV {:g} {}", load.lengths, load.per_s, load.cv, system.name);
 }
 
-// The two last systems where one comparison of dispatch is enough.
+// Systems of another dispatch only where they tell something: where memory is short.
 bool compared(const ArrivalLoad& load, const ReschedulingSystem& system) {
     return std::string_view(system.router) == "helix" || load.per_s >= 17 ||
            (load.per_s == 15 && load.cv == 4);
@@ -85,6 +87,7 @@ base::Status write_rescheduling(const ExperimentOptions& options, ExperimentPage
                 c.duration_s = kLiveDurationS * options.time_share;
                 c.router = system.router;
                 c.balance.enabled = system.moves;
+                c.as_llumnix = system.as_llumnix;
                 c.arrivals = live_arrivals(law ? power_law : conversations,
                                            {.requests_per_s = load.per_s,
                                             .cv = load.cv,
