@@ -25,6 +25,7 @@
 #include "plan/planner_checks.h"
 #include "plan/problem/problem.h"
 #include "plan/problem/roles.h"
+#include "plan/rules/heuristics_separate.h"
 #include "plan/search/scale.h"
 #include "spec/measured_node.h"
 
@@ -467,8 +468,13 @@ base::Result<PlanReport> plan(const ClusterSpec& cluster, const ModelSpec& model
     if (options.capacities == nullptr) {
         own = capacity_from_costs(cluster, model, *costs, options.workload, options.memory);
     }
-    const CapacityTable& capacities = options.capacities != nullptr ? *options.capacities : own;
-    CHECK(capacities.nodes.size() == cluster.nodes.size());
+    CHECK(options.capacities == nullptr ||
+          options.capacities->nodes.size() == cluster.nodes.size());
+    if (options.method == Method::separate && options.capacities != nullptr) {
+        own = separate_capacities({cluster, model, *options.capacities});
+    }
+    const bool as_given = options.capacities != nullptr && own.nodes.empty();
+    const CapacityTable& capacities = as_given ? *options.capacities : own;
     const Problem problem{cluster, model, capacities};
     const std::optional<DeliveredBound> delivered = bound_delivered(problem, costs, options);
     if (options.method == Method::manual) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/check.h"
@@ -141,6 +142,18 @@ base::Status ProfileTables::check(const ClusterSpec& cluster) const {
                         node.name, node.type, model_.name, known));
     }
     return base::Ok{};
+}
+
+std::int64_t ProfileTables::Machine::kv_token_layers(std::int32_t layers) const {
+    CHECK(layers > 0 && max_layers > 0);
+    const auto known = [&](std::int32_t j) {
+        return std::llround(held[static_cast<std::size_t>(j)].kv_tokens_per_layer) * j;
+    };
+    if (layers <= max_layers) return known(layers);
+    const std::int64_t last = known(max_layers);
+    const std::int64_t lost = max_layers > 1 ? known(max_layers - 1) - last : 0;
+    return std::max<std::int64_t>(last - lost * (layers - max_layers),
+                                  kLeastKvBeyondTables * layers);
 }
 
 double ProfileTables::layer_s(const NodeSpec& node, std::int32_t decode_seqs,

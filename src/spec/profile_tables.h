@@ -27,6 +27,10 @@ class TimeCurve {
     std::vector<double> y_;
 };
 
+// Tokens of KV in each layer that a machine is taken to have room for where it holds more layers
+// than its table covers.
+inline constexpr std::int64_t kLeastKvBeyondTables = 4096;
+
 // Measured tables of one model on machine types, as data/paper/profiles has them: seconds of one
 // layer against the prompt tokens of a batch and against its number of decoding sequences, and what
 // each type can hold.
@@ -42,6 +46,11 @@ class ProfileTables final : public CostModel {
         TimeCurve decode_s;
         std::int32_t max_layers = 0;
         std::vector<HeldLayers> held;  // [j], 0 <= j <= max_layers
+
+        // Tokens x layers whose KV a machine with so many layers (1 or more) can keep. Beyond the
+        // table each layer more takes as much as the last one in it did, but kLeastKvBeyondTables
+        // stay.
+        std::int64_t kv_token_layers(std::int32_t layers) const;
     };
 
     // Reads directory/models.json, <model>_limits.csv and <model>_<type>_{prompt,decode}_time.csv

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "milp_fixtures.h"
 #include "paper_data.h"
+#include "plan/planner.h"
 #include "plan/problem/problem.h"
 #include "plan_fixtures.h"
 #include "spec/placement_file.h"
@@ -162,6 +164,120 @@ TEST(Separate, IsThePublishedPlanWhereLayerLimitsAllowIt) {
     EXPECT_EQ(pipelines->pipelines.size(), 3U);
     EXPECT_EQ(used(*pipelines), 24U);
     EXPECT_NEAR(flow_of(whole, *pipelines), 1137.18, 0.01);
+}
+
+// Layers of the machines of a type, by node.
+std::vector<std::int32_t> held_by(const spec::Placement& placement,
+                                  const std::vector<spec::NodeSpec>& nodes,
+                                  const std::string& type) {
+    std::vector<std::int32_t> sizes;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        if (nodes[i].type == type) sizes.push_back(placement.layers[i].size());
+    }
+    return sizes;
+}
+
+base::Result<PlanReport> separate_plan(const PublishedProblem& problem) {
+    PlanOptions options;
+    options.method = Method::separate;
+    options.objective = Objective::flow;
+    options.capacities = &problem.capacities;
+    return plan(problem.cluster, problem.model, options);
+}
+
+// The published ones hold more layers than the tables cover. On distributed24 the T4s' stages go
+// another way through the machines, and which of them hold six layers differs with it.
+TEST(Separate, PlansHoldAsManyLayersAsThePublishedOnesOfThe70BModel) {
+    for (const std::string name : {"single24", "distributed24"}) {
+        const PublishedProblem problem = published_problem(name, "llama2-70b", "single24");
+        const auto planned = separate_plan(problem);
+        ASSERT_TRUE(planned.ok()) << planned.error().message;
+        EXPECT_GT(planned->max_flow_tokens_per_s, 0);
+        for (const char* type : {"A100", "L4", "T4"}) {
+            std::string file = type;
+            std::transform(file.begin(), file.end(), file.begin(),
+                           [](char c) { return static_cast<char>(std::tolower(c)); });
+            const auto layout = spec::read_placement_file(
+                kPaperData + "/layouts/" + name + "__llama2-70b__separate_" + file + ".json");
+            ASSERT_TRUE(layout.ok()) << layout.error().message;
+            std::vector<std::int32_t> published;
+            for (const LayerRange range : layout->placement.layers) {
+                published.push_back(range.size());
+            }
+            std::vector<std::int32_t> ours =
+                held_by(planned->placement, problem.cluster.nodes, type);
+            if (name == "distributed24") {
+                std::sort(published.begin(), published.end());
+                std::sort(ours.begin(), ours.end());
+            }
+            EXPECT_EQ(ours, published) << name << ' ' << type;
+        }
+        ASSERT_EQ(planned->notes.size(), 3U);
+        EXPECT_EQ(planned->notes[2],
+                  "type T4: a machine holds 7 layers where the tables end at 4: seconds per token "
+                  "and KV room go on as with the last layer that was measured, with room for at "
+                  "least 4096 tokens");
+    }
+}
+
+TEST(Separate, SaysWhichTypeHoldsTooLittleEvenBeyondItsTables) {
+    const PublishedProblem problem = published_problem("highhet42", "llama2-70b", "highhet42");
+    const auto planned = separate_plan(problem);
+    ASSERT_TRUE(planned.ok()) << planned.error().message;
+    const auto said = [&](const std::string& text) {
+        return std::any_of(
+            planned->notes.begin(), planned->notes.end(),
+            [&](const std::string& note) { return note.find(text) != std::string::npos; });
+    };
+    EXPECT_TRUE(
+        said("the 6 machines of type V100 together hold 60 layers of 80, all that their "
+             "memory has room for, even beyond their tables"));
+    for (const std::int32_t layers : held_by(planned->placement, problem.cluster.nodes, "V100")) {
+        EXPECT_EQ(layers, 0);
+    }
+    for (const char* type : {"A100", "L4x2", "T4x4"}) {
+        EXPECT_EQ(held_by(planned->placement, problem.cluster.nodes, type),
+                  (std::vector<std::int32_t>{20, 20, 20, 20}));
+    }
+}
+
+TEST(Separate, OnlySeparatePipelinesAloneAreBeyondTables) {
+    const PublishedProblem problem = published_problem("single24", "llama2-70b", "single24");
+    const Problem asked{problem.cluster, problem.model, problem.capacities};
+    const CapacityTable made = separate_capacities(asked);
+    for (std::size_t i = 0; i < made.nodes.size(); ++i) {
+        const NodeCapacity& measured = problem.capacities.nodes[i];
+        const NodeCapacity& node = made.nodes[i];
+        const auto end = static_cast<std::size_t>(measured.most());
+        ASSERT_GT(node.most(), measured.most());
+        ASSERT_EQ(node.tokens_per_s.size(), static_cast<std::size_t>(node.most()) + 1);
+        ASSERT_EQ(node.kv_tokens.size(), node.tokens_per_s.size());
+        const double step_s = 1 / node.tokens_per_s[end] - 1 / node.tokens_per_s[end - 1];
+        for (std::size_t j = 1; j < node.tokens_per_s.size(); ++j) {
+            if (j <= end) {
+                EXPECT_EQ(node.tokens_per_s[j], measured.tokens_per_s[j]);
+                EXPECT_EQ(node.kv_tokens[j], measured.kv_tokens[j]);
+                continue;
+            }
+            EXPECT_NEAR(1 / node.tokens_per_s[j] - 1 / node.tokens_per_s[j - 1], step_s, 1e-9);
+            EXPECT_LE(node.kv_tokens[j], node.kv_tokens[j - 1]);
+            EXPECT_GE(node.kv_tokens[j], 4096);
+        }
+    }
+    // A search is held to the tables, and so is a model that they cover.
+    PlanOptions options;
+    options.objective = Objective::flow;
+    options.iterations = 10;
+    options.capacities = &problem.capacities;
+    const auto searched = plan(problem.cluster, problem.model, options);
+    ASSERT_TRUE(searched.ok()) << searched.error().message;
+    EXPECT_TRUE(check_placement(asked, searched->placement).ok());
+    const PublishedProblem smaller = published_problem("single24", "llama1-30b", "single24");
+    const CapacityTable same =
+        separate_capacities({smaller.cluster, smaller.model, smaller.capacities});
+    for (std::size_t i = 0; i < same.nodes.size(); ++i) {
+        EXPECT_EQ(same.nodes[i].tokens_per_s, smaller.capacities.nodes[i].tokens_per_s);
+    }
 }
 
 TEST(SeparatePlus, UsesMoreMachinesThanSeparateOnThePublishedClusters) {

@@ -14,6 +14,7 @@
 #include "lab/planning/plan_session.h"
 #include "lab/problem/problem.h"
 #include "plan/paper_program.h"
+#include "plan/rules/heuristics_separate.h"
 
 namespace helix::lab {
 namespace {
@@ -46,17 +47,8 @@ base::Result<spec::PlacementFile> separate_pipeline(const Problem& problem, std:
     file.model = problem.model.name;
     file.method = name;
     file.n_layers = problem.model.n_layers;
-    file.placement.layers.resize(nodes.size());
-    const auto n_stages = static_cast<std::int32_t>(stages.size());
-    std::int32_t before = spec::kCoordinator;
-    for (std::int32_t k = 0; k < n_stages; ++k) {
-        const std::int32_t node = stages[static_cast<std::size_t>(k)];
-        file.placement.layers[static_cast<std::size_t>(node)] = {
-            file.n_layers * k / n_stages, file.n_layers * (k + 1) / n_stages};
-        file.links.emplace_back(before, node);
-        before = node;
-    }
-    file.links.emplace_back(before, spec::kCoordinator);
+    file.placement = plan::equal_chain(stages, nodes.size(), file.n_layers);
+    file.links = plan::chain_links(stages);
     return file;
 }
 

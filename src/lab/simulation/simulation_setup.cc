@@ -134,8 +134,7 @@ sim::HelixSetup helix_setup(const Problem& problem, const spec::Placement& place
     setup.flows = flows;
     setup.kv_tokens.resize(problem.cluster.nodes.size());
     for (std::size_t n = 0; n < placement.layers.size(); ++n) {
-        const auto j = static_cast<std::size_t>(placement.layers[n].size());
-        setup.kv_tokens[n] = problem.capacities.nodes[n].kv_tokens[j];
+        setup.kv_tokens[n] = problem.capacities.kv_tokens(n, placement.layers[n].size());
     }
     return setup;
 }

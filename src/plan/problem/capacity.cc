@@ -54,7 +54,36 @@ double seconds_per_token_layer(const NodeSpec& node, const ModelSpec& model,
     return (workload.prompt_tokens * prefill + workload.output_tokens * decode) / sequence;
 }
 
+// The node as CapacityTable::beyond_tables has it.
+NodeCapacity with_all_its_memory(const NodeSpec& node, const NodeCapacity& measured,
+                                 const spec::ProfileTables::Machine& machine,
+                                 const ModelSpec& model) {
+    NodeCapacity out = measured;
+    const std::int32_t most = measured.most();
+    out.tables_end_at = most;
+    if (most < 1 || !(measured.tokens_per_s.back() > 0)) return out;
+    const double last_s = 1 / measured.tokens_per_s.back();
+    const auto before = measured.tokens_per_s[static_cast<std::size_t>(most) - 1];
+    const double step_s = before > 0 ? std::max(last_s - 1 / before, 0.0) : last_s;
+    const std::int64_t one_layer =
+        model.layer_bytes + spec::kLeastKvBeyondTables * model.kv_bytes_per_token_layer;
+    for (std::int32_t j = most + 1; j <= model.n_layers && j * one_layer <= node.memory_bytes;
+         ++j) {
+        out.tokens_per_s.push_back(1 / (last_s + step_s * (j - most)));
+        out.kv_tokens.push_back(static_cast<double>(machine.kv_token_layers(j)) / j);
+        for (auto& row : out.max_layers) row = {j, j};
+    }
+    return out;
+}
+
 }  // namespace
+
+double CapacityTable::kv_tokens(std::size_t node, std::int32_t layers) const {
+    const auto j = static_cast<std::size_t>(layers);
+    if (j < nodes[node].kv_tokens.size()) return nodes[node].kv_tokens[j];
+    CHECK(node < beyond_tables.size() && j < beyond_tables[node].kv_tokens.size());
+    return beyond_tables[node].kv_tokens[j];
+}
 
 CapacityTable capacity_from_costs(const spec::ClusterSpec& cluster, const ModelSpec& model,
                                   const spec::CostModel& costs, const Workload& workload,
@@ -109,6 +138,7 @@ base::Result<CapacityTable> capacity_from_tables(const spec::ClusterSpec& cluste
             capacity.tokens_per_s.push_back(found->second[j]);
             capacity.kv_tokens.push_back(machine.held[j].kv_tokens_per_layer);
         }
+        table.beyond_tables.push_back(with_all_its_memory(node, capacity, machine, tables.model()));
         table.nodes.push_back(std::move(capacity));
     }
     return table;

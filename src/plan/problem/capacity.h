@@ -21,6 +21,8 @@ struct NodeCapacity {
     std::array<std::array<std::int32_t, 2>, 2> max_layers{};
     std::vector<double> tokens_per_s;  // [j], 0 <= j <= max_layers[0][0]; [0] = 0
     std::vector<double> kv_tokens;     // [j]: tokens whose KV in all j layers fits beside them
+    // Above 0: with more layers than these the two above are no measurement (beyond_tables).
+    std::int32_t tables_end_at = 0;
 
     std::int32_t most() const { return max_layers[0][0]; }
     bool fits(spec::LayerRange range, std::int32_t n_layers) const {
@@ -32,7 +34,17 @@ struct NodeCapacity {
 };
 
 struct CapacityTable {
-    std::vector<NodeCapacity> nodes;  // parallel to ClusterSpec::nodes
+    std::vector<NodeCapacity> nodes = {};  // parallel to ClusterSpec::nodes
+    // Empty where `nodes` does not end before the memory does; else parallel to it: the same nodes
+    // with as many layers as their memory holds beside kLeastKvBeyondTables tokens of KV. Beyond
+    // the tables seconds per token rise with each layer as they do with the last one that was
+    // measured, and KV room falls as ProfileTables::Machine::kv_token_layers says. Only separate
+    // pipelines by type are planned with it (rules/heuristics_separate.h): the published ones of
+    // the 70B model hold more layers than were measured.
+    std::vector<NodeCapacity> beyond_tables = {};
+
+    // Of a node with so many layers, also beyond its tables.
+    double kv_tokens(std::size_t node, std::int32_t layers) const;
 };
 
 // The load that T_i(j) is computed for: tokens per second count prompt and output tokens alike, in
@@ -63,7 +75,8 @@ CapacityTable capacity_from_costs(const spec::ClusterSpec& cluster, const spec::
                                   const MemoryRule& rule);
 
 // The capacities that the paper plans with: T_j of a machine mix (spec::read_node_throughput),
-// layer limits and KV room from the measured tables. Errors: a machine type that one of them lacks.
+// layer limits and KV room from the measured tables, and how both go on. Errors: a machine type
+// that one of them lacks.
 base::Result<CapacityTable> capacity_from_tables(const spec::ClusterSpec& cluster,
                                                  const spec::ProfileTables& tables,
                                                  const spec::TypeThroughput& throughput);

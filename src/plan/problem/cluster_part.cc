@@ -57,6 +57,10 @@ PartLinks links_of_part(const PartLinks& links, const ClusterPart& part) {
 CapacityTable capacities_of_part(const CapacityTable& capacities, const ClusterPart& part) {
     CapacityTable own;
     for (const std::int32_t i : part.origin) own.nodes.push_back(capacities.nodes[at(i)]);
+    if (capacities.beyond_tables.empty()) return own;
+    for (const std::int32_t i : part.origin) {
+        own.beyond_tables.push_back(capacities.beyond_tables[at(i)]);
+    }
     return own;
 }
 

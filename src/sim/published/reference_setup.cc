@@ -16,7 +16,6 @@ namespace {
 constexpr double kDiskBytesPerS = 1e9;  // the published simulator loads models at this rate
 constexpr double kPromptTokensPerRequest = 2048;
 constexpr double kContextPerSequence = 1000;
-constexpr std::int64_t kLeastContext = 4096;
 
 double nic_or_unbound(double bytes_per_s) {
     return bytes_per_s > 0 ? bytes_per_s : std::numeric_limits<double>::infinity();
@@ -56,18 +55,6 @@ ReferenceNode bare_node(const spec::ClusterSpec& cluster, const spec::ProfileTab
     return out;
 }
 
-// Tokens x layers that a node with so many layers can keep.
-std::int64_t kv_capacity(const spec::ProfileTables::Machine& machine, std::int32_t layers) {
-    const auto known = [&](std::int32_t j) {
-        return std::llround(machine.held[static_cast<std::size_t>(j)].kv_tokens_per_layer) * j;
-    };
-    if (layers <= machine.max_layers) return known(layers);
-    const std::int64_t last = known(machine.max_layers);
-    const std::int64_t lost = machine.max_layers > 1 ? known(machine.max_layers - 1) - last : 0;
-    return std::max<std::int64_t>(last - lost * (layers - machine.max_layers),
-                                  kLeastContext * layers);
-}
-
 base::Result<ReferenceNode> table_node(const spec::ClusterSpec& cluster,
                                        const spec::ProfileTables& tables, std::size_t index,
                                        spec::LayerRange layers, bool beyond_tables) {
@@ -80,7 +67,7 @@ base::Result<ReferenceNode> table_node(const spec::ClusterSpec& cluster,
     ReferenceNode out = bare_node(cluster, tables, index, layers);
     const auto j = static_cast<std::size_t>(std::min(layers.size(), machine.max_layers));
     const spec::ProfileTables::HeldLayers& held = machine.held[j];
-    out.kv_capacity = kv_capacity(machine, layers.size());
+    out.kv_capacity = machine.kv_token_layers(layers.size());
     out.prompt_max_tokens = std::llround(held.prompt_max_tokens);
     out.prompt_max_requests =
         std::max(1, static_cast<std::int32_t>(held.prompt_max_tokens / kPromptTokensPerRequest));
