@@ -2,9 +2,9 @@
 """The newer families' speed beside llama.cpp, on the same files. Regenerates the table "beside" of docs/models.md.
 
 usage: bench/architectures.py HELIX ENGINE_BENCH PEER_BIN [--like NAME]... [--quant q8_0] [--rounds 3] [--threads 2]
-           [--name "llama.cpp of ..."] [--json FILE] [--write]
+           [--wider 4] [--name "llama.cpp of ..."] [--json FILE] [--write]
 
-For each NAME a model is made (`helix model synth --like NAME --quant QUANT --seed 3`). Then, in turns, so that a busy
+For each NAME a model is made (`helix model synth --like NAME --wider 4 --quant QUANT --seed 3`). Then, in turns, so that a busy
 minute hits both: engine_bench, and from PEER_BIN llama-bench (one sequence behind 64 positions, a prompt of 512) and
 llama-batched-bench (8 and 32 sequences behind 64 positions), with and without flash attention, of which the faster one
 counts. Tokens per second by the clock on the wall, medians over the rounds: it wants a machine that does nothing else.
@@ -21,8 +21,8 @@ import tempfile
 
 from delivered import put
 
-LIKES = ("gpt-oss,gemma2,gemma3,gemma4,gemma4moe,glm4,glm4-moe,minimax-m2,phi4,llama4,granite,olmo2,smollm3,command-r,"
-         "nemotron,qwen3-embedding")
+LIKES = ("gpt-oss,gemma2,gemma3,gemma4,gemma4moe,glm4,glm4moe,minimax-m2,phi4,llama4,granite,granitemoe,olmo2,smollm3,"
+         "command-r,nemotron")
 ROWS = ("decode 1", "decode 8", "decode 32", "prefill 512")
 OURS = re.compile(r"(decode|prefill)\s+(\d+)\s+([\d.]+) tok/s")
 
@@ -74,6 +74,7 @@ def main():
     parser.add_argument("peer_bin")
     parser.add_argument("--like", action="append")
     parser.add_argument("--quant", default="q8_0")
+    parser.add_argument("--wider", default="4")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--name", default="llama.cpp")
@@ -86,7 +87,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for like in args.like or LIKES.split(","):
             model = os.path.join(folder, f"{like}.gguf")
-            output_of(args.helix, "model", "synth", "--like", like, "--quant", args.quant, "--seed", "3", model)
+            output_of(args.helix, "model", "synth", "--like", like, "--wider", args.wider, "--quant", args.quant, "--seed", "3", model)
             speeds = found[like] = measure(args, like, model)
             cells = [like, f"{os.path.getsize(model) / 1e6:.0f}"]
             for row in ROWS:

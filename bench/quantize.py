@@ -2,12 +2,16 @@
 """What quantising a model costs: its size, and how far its predictions are from those that it had.
 
 usage: bench/quantize.py HELIX MODEL.gguf [--text FILE] [--held-out FILE] [--types q4_k,q3_k,...] [--tokens 20000]
-           [--held-out-tokens 8000] [--threads N] [--json FILE]
+           [--held-out-tokens 8000] [--threads N] [--json FILE] [--peer PEER_BIN]
 
 Quantises MODEL to each type with `helix model quantize`, without and with an importance matrix of --text, and
 compares each with MODEL over --held-out by `helix model compare`. Prints a table for docs/quantize.md. Without
 texts it draws both from the grammar of tools/demo_model with different seeds, as a demo model wants them
 (tools/demo_model/train.py --hidden 256 --layers 4 --float).
+
+--peer: a second table, of the files that llama-quantize of that folder makes of MODEL with the same importance matrix,
+compared in the same way: by `helix model compare`, on the same text. Types other than mixes are asked of it for all
+matrices (--pure); a file of another size than ours is an error then.
 """
 import argparse
 import json
@@ -39,14 +43,54 @@ def draw_text(path, seed):
         out.writelines(render(corpus.draw_document(rng)) for _ in range(1000))
 
 
-def measure(args, folder, kind, imatrix):
+# Types that llama-quantize makes of no matrix without importances, which an embedding has not: it gets another type then.
+EMBEDDING = {"iq2_xxs": "q2_k", "iq2_xs": "q2_k"}
+
+
+def measure(args, folder, kind, imatrix, embedding=None):
     path = os.path.join(folder, "quantised.gguf")
     made = helix(args, "quantize", args.model, path, "--type", kind, "--force", *threads(args),
+                 *(["--embedding-type", embedding] if embedding else []),
                  *(["--imatrix", imatrix] if imatrix else []))
     found = helix(args, "compare", args.model, path, "--text", args.held_out, "--parse-special", "--tokens",
                   str(args.held_out_tokens), *threads(args))
     return {"type": kind, "imatrix": bool(imatrix), "bits": made["bits_per_weight"],
-            "bytes": made["bytes"], **found}
+            "bytes": made["bytes"], "file_bytes": os.path.getsize(path), **found}
+
+
+def peer_command(args, kind, imatrix, path):
+    name = "IQ2_M" if kind == "iq2_s" else kind.upper()  # with --pure that mix is iq2_s throughout
+    pure = [] if kind.endswith("_m") else ["--pure", "--output-tensor-type", kind, "--token-embedding-type",
+                                               EMBEDDING.get(kind, kind)]
+    return [os.path.join(args.peer, "llama-quantize"), *(["--imatrix", imatrix] if imatrix else []), *pure,
+            args.model, path, name]
+
+
+def measure_peer(args, folder, ours, imatrix):
+    """The same of the peer's file; None where it makes none without an importance matrix."""
+    path = os.path.join(folder, "peer.gguf")
+    kind = ours["type"]
+    done = subprocess.run(peer_command(args, kind, imatrix, path), capture_output=True, text=True)
+    if done.returncode != 0:
+        if not imatrix and kind.startswith("iq2"):
+            return None
+        raise SystemExit(f"llama-quantize {kind}:\n{done.stderr[-2000:]}")
+    size = os.path.getsize(path)
+    if not kind.endswith("_m") and abs(size / ours["file_bytes"] - 1) > 0.01:
+        raise SystemExit(f"llama-quantize {kind}: {size} bytes, ours has {ours['file_bytes']}")
+    found = helix(args, "compare", args.model, path, "--text", args.held_out, "--parse-special", "--tokens",
+                  str(args.held_out_tokens), *threads(args))
+    return {"type": kind, "imatrix": bool(imatrix), "file_bytes": size, **found}
+
+
+def peer_line(pair, peers):
+    kind = pair[0]["type"]
+    name = f"`{kind}`, embedding `{EMBEDDING[kind]}`" if kind in EMBEDDING else f"`{kind}`"
+    cells = [name, f"{pair[0]['file_bytes'] / 1e6:.2f}", f"{peers[1]['file_bytes'] / 1e6:.2f}"]
+    for ours, peer in zip(pair, peers, strict=True):
+        cells.append(f"{ours['mean_kl']:.5f}")
+        cells += [f"{peer['mean_kl']:.5f}", f"{ours['mean_kl'] / peer['mean_kl']:.2f}"] if peer else ["refused", ""]
+    return "| " + " | ".join(cells) + " |"
 
 
 def threads(args):
@@ -70,10 +114,11 @@ def main():
     parser.add_argument("--held-out-tokens", type=int, default=8000)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--json", help="write all figures there")
+    parser.add_argument("--peer", help="folder with llama-quantize")
     args = parser.parse_args()
     if bool(args.text) != bool(args.held_out):
         parser.error("--text and --held-out go together")
-    results = []
+    results, beside = [], []
     with tempfile.TemporaryDirectory(prefix="helix-quantize-") as folder:
         if not args.text:
             args.text, args.held_out = (os.path.join(folder, name) for name in ("text", "held-out"))
@@ -88,6 +133,15 @@ def main():
             pair = [measure(args, folder, kind, None), measure(args, folder, kind, imatrix)]
             results += pair
             print(line(*pair), flush=True)
+            if args.peer:
+                if kind in EMBEDDING:
+                    pair = [measure(args, folder, kind, matrix, EMBEDDING[kind]) for matrix in (None, imatrix)]
+                peers = [measure_peer(args, folder, pair[0], None), measure_peer(args, folder, pair[1], imatrix)]
+                results += [dict(peer, program="peer") for peer in peers if peer]
+                beside.append(peer_line(pair, peers))
+    if args.peer:
+        print("\n| type | MB | llama.cpp | KL divergence, weighed evenly | llama.cpp | ratio | by an importance matrix | llama.cpp "
+              "| ratio |\n|" + " --- |" * 9 + "\n" + "\n".join(beside))
     print(f"\nperplexity of {os.path.basename(args.model)}: {results[0]['base_perplexity']:.4f}, "
           f"{results[0]['tokens']} tokens; standard errors of the mean KL up to "
           f"{max(r['mean_kl_error'] / max(r['mean_kl'], 1e-9) for r in results):.0%} of it")
