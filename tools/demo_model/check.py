@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import re
 import sys
@@ -59,7 +60,8 @@ QUESTIONS = [
     ("What is a coordinator?", "plan|requests"),
     ("Who invented the guitar?", "do not know"),
 ]
-EXAM_SEED = 1
+EXAM_SEED, EXAM_QUESTIONS = 1, 100
+LEAST, LEAST_OF_CALLS = 0.9, 0.95  # of the questions, right
 STARTS = ["Once upon a time", "One day, a little fox", "Long ago, there was a", "Lily and Tom",
           "Once upon a time, a brave robot named Ada"]
 
@@ -184,8 +186,9 @@ def write_vectors(model: ReferenceModel, path: str) -> None:
 
 
 def check_file(path: str, expected_logits: Optional[np.ndarray] = None,
-               ids: Optional[List[int]] = None, show: bool = True) -> int:
-    """0 when the file is good: logits agree, the tokenizer is consistent, most answers fit."""
+               ids: Optional[List[int]] = None, show: bool = True, least: Optional[float] = None) -> int:
+    """0 when the file is good: logits agree, the tokenizer is consistent, and of the questions at least the
+    share `least` has a right answer; None = LEAST or LEAST_OF_CALLS."""
     model = ReferenceModel(path)
     assert model.vocabulary.pieces[BOS] == "<s>" and model.vocabulary.pieces[EOS] == "</s>"
     problems = check_tokenizer(model)
@@ -194,14 +197,19 @@ def check_file(path: str, expected_logits: Optional[np.ndarray] = None,
         print(f"check: largest difference of logits, numpy against torch: {difference:.2e}")
         if difference > 2e-3:
             problems.append("check: the logits differ")
+    missed: List[str] = []
     if calls_tools(model):
-        if exam.take(exam.ask_model(model), 100, EXAM_SEED, tools_corpus.CITIES, show) < 95:
-            problems.append("check: fewer than 95 of 100")
+        asked = EXAM_QUESTIONS
+        good = exam.take(exam.ask_model(model), asked, EXAM_SEED, tools_corpus.CITIES, show)
+        wanted = math.ceil((LEAST_OF_CALLS if least is None else least) * asked)
     else:
+        asked = len(QUESTIONS)
         good, missed = check_answers(model, show)
-        print(f"check: {good} of {len(QUESTIONS)} answers fit")
-        if good < 0.9 * len(QUESTIONS):
-            problems += missed
+        wanted = math.ceil((LEAST if least is None else least) * asked)
+    verdict = f"check: {good} of {asked} right, at least {wanted}"
+    print(verdict)
+    if good < wanted:
+        problems += missed + [f"{verdict} are wanted"]
     for line in problems:
         print(line, file=sys.stderr)
     return 1 if problems else 0
@@ -213,8 +221,9 @@ def main() -> int:
     options.add_argument("file")
     options.add_argument("--samples", action="store_true", help="print stories and a conversation")
     options.add_argument("--vectors", help="write test vectors to this JSON file")
+    options.add_argument("--least", type=float, help=f"share of right answers [{LEAST}, with tools {LEAST_OF_CALLS}]")
     args = options.parse_args()
-    result = check_file(args.file)
+    result = check_file(args.file, least=args.least)
     if args.samples:
         show_samples(ReferenceModel(args.file))
     if args.vectors:
