@@ -115,6 +115,17 @@ Result<std::string> read_file(const std::string& path, std::uint64_t max_bytes) 
     }
 }
 
+std::vector<std::filesystem::path> folder_entries(const std::filesystem::path& folder) {
+    std::vector<std::filesystem::path> entries;
+    std::error_code error;
+    std::filesystem::directory_iterator at(folder, error);
+    for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+        entries.push_back(at->path());
+    }
+    std::ranges::sort(entries);
+    return entries;
+}
+
 Result<std::vector<std::byte>> make_bytes(std::uint64_t bytes, std::string_view what) {
     const std::int64_t usable = bytes < kSmallBytes ? 0 : usable_memory_bytes();
     if (bytes < kSmallBytes || bytes <= static_cast<std::uint64_t>(usable)) {

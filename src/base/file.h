@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -58,6 +59,10 @@ class RegularFile {
 // A whole regular file, also one of /proc, whose size is not known before. too_large names the
 // limit.
 Result<std::string> read_file(const std::string& path, std::uint64_t max_bytes);
+
+// What lies in a folder, sorted by name, each with the folder's path before it. Nothing where there
+// is no such folder; what was found so far where it cannot be read to its end.
+std::vector<std::filesystem::path> folder_entries(const std::filesystem::path& folder);
 
 // Memory for as many bytes as a file or a peer announces, all zero. Error unavailable, which says
 // what they were for, when there is not so much memory.

@@ -45,17 +45,6 @@ std::vector<std::string> files_below(const fs::path& folder) {
     return paths;
 }
 
-std::vector<fs::path> entries_of(const fs::path& folder) {
-    std::vector<fs::path> entries;
-    std::error_code error;
-    fs::directory_iterator entry(folder, error);
-    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-        entries.push_back(entry->path());
-    }
-    std::sort(entries.begin(), entries.end());
-    return entries;
-}
-
 std::uint64_t bytes_of(const fs::path& file) {
     std::error_code error;
     const std::uint64_t bytes = fs::file_size(file, error);
@@ -201,7 +190,7 @@ base::Result<CachedModel> Cache::find_address(const std::string& address) const 
 void Cache::list_repository(const fs::path& folder, std::vector<CachedModel>& to) const {
     const auto name = name_of_folder(folder);
     if (!name) return;
-    for (const fs::path& at : entries_of(folder / "snapshots")) {
+    for (const fs::path& at : base::folder_entries(folder / "snapshots")) {
         const std::string commit = at.filename().string();
         if (!is_hex(commit, 40)) continue;
         ModelName here = *name;
@@ -219,7 +208,7 @@ void Cache::list_repository(const fs::path& folder, std::vector<CachedModel>& to
 
 std::vector<CachedModel> Cache::list() const {
     std::vector<CachedModel> models;
-    for (const fs::path& folder : entries_of(root_)) {
+    for (const fs::path& folder : base::folder_entries(root_)) {
         list_repository(folder, models);
         if (!folder.filename().string().starts_with(kAddresses)) continue;
         const auto text = base::read_file((folder / "source.json").string(), kLargestSource);
@@ -235,7 +224,7 @@ std::vector<CachedModel> Cache::list() const {
 // A file of which nobody has the lock stays so only while we hold it ourselves.
 base::Result<std::uint64_t> Cache::remove_folder(const fs::path& folder) const {
     std::vector<std::unique_ptr<base::FileLock>> held;
-    for (const fs::path& lock : entries_of(root_ / ".locks" / folder.filename())) {
+    for (const fs::path& lock : base::folder_entries(root_ / ".locks" / folder.filename())) {
         TRY(std::unique_ptr<base::FileLock> taken, base::FileLock::try_take(lock));
         if (taken == nullptr) {
             return base::Error{base::Errc::unavailable,

@@ -1,6 +1,5 @@
 #include "node/tensor_cache.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -45,18 +44,6 @@ Result<std::unique_ptr<const base::RegularFile>> open_tensor(const fs::path& pat
 void note_use(const fs::path& path) {
     std::error_code ignored;
     fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
-}
-
-// What lies in a folder, by name; nothing where it is not there.
-std::vector<fs::path> entries_of(const fs::path& folder) {
-    std::vector<fs::path> entries;
-    std::error_code error;
-    for (fs::directory_iterator at(folder, error); !error && at != fs::directory_iterator();
-         at.increment(error)) {
-        entries.push_back(at->path());
-    }
-    std::ranges::sort(entries);
-    return entries;
 }
 
 }  // namespace
@@ -153,8 +140,8 @@ Result<std::unique_ptr<base::FileLock>> TensorCache::use(const base::Hash128& mo
 std::vector<TensorCache::File> TensorCache::files() const {
     std::vector<File> files;
     if (!present()) return files;
-    for (const fs::path& folder : entries_of(dir_ / "tensors")) {
-        for (const fs::path& path : entries_of(folder)) {
+    for (const fs::path& folder : base::folder_entries(dir_ / "tensors")) {
+        for (const fs::path& path : base::folder_entries(folder)) {
             std::error_code error;
             File file{path, 0, {}};
             if (!fs::is_regular_file(fs::symlink_status(path, error)) || error) continue;
@@ -170,7 +157,7 @@ std::vector<TensorCache::File> TensorCache::files() const {
 std::vector<base::Hash128> TensorCache::models() const {
     std::vector<base::Hash128> models;
     if (!present()) return models;
-    for (const fs::path& folder : entries_of(dir_ / "manifests")) {
+    for (const fs::path& folder : base::folder_entries(dir_ / "manifests")) {
         if (const auto hash = base::hash_from_hex(folder.filename().string())) {
             models.push_back(*hash);
         }

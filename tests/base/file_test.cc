@@ -66,6 +66,16 @@ TEST_F(FileTest, FilesWhoseSizeIsNotKnownAreReadToTheirEnd) {
     EXPECT_EQ(*read_file(write("long", long_text), 1 << 20), long_text);
 }
 
+TEST_F(FileTest, AFoldersEntriesComeByName) {
+    const fs::path folder = path("folder");
+    EXPECT_TRUE(folder_entries(folder).empty());
+    fs::create_directories(folder / "b" / "inner");
+    for (const char* name : {"folder/c", "folder/a"}) write(name, "");
+    const std::vector<fs::path> expected = {folder / "a", folder / "b", folder / "c"};
+    EXPECT_EQ(folder_entries(folder), expected);
+    EXPECT_TRUE(folder_entries(folder / "a").empty());
+}
+
 TEST_F(FileTest, AFileThatIsCutWhileItIsOpenGivesAnErrorThatNamesIt) {
     const std::string name = write("cut", std::string(10'000, 'x'));
     const auto file = RegularFile::open(name);
