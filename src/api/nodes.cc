@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/hex.h"
+
 namespace helix::api {
 
 using nlohmann::json;
@@ -21,13 +23,6 @@ json node_json(const core::WorkerView& worker) {
     if (!worker.drain_refused.empty()) node["drain_refused"] = worker.drain_refused;
     if (!worker.drain_waits.empty()) node["drain_waits"] = worker.drain_waits;
     return node;
-}
-
-int hex_digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
 }
 
 }  // namespace
@@ -70,8 +65,8 @@ std::optional<NodeCall> parse_node_call(std::string_view path) {
             continue;
         }
         if (i + 2 >= name.size()) return {};
-        const int high = hex_digit(name[i + 1]);
-        const int low = hex_digit(name[i + 2]);
+        const int high = base::hex_digit(name[i + 1]);
+        const int low = base::hex_digit(name[i + 2]);
         if (high < 0 || low < 0) return {};
         call.name += static_cast<char>(high * 16 + low);
         i += 2;

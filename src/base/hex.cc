@@ -4,16 +4,6 @@
 #include <charconv>
 
 namespace helix::base {
-namespace {
-
-int value_of(char digit) {
-    if (digit >= '0' && digit <= '9') return digit - '0';
-    if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
-    if (digit >= 'A' && digit <= 'F') return digit - 'A' + 10;
-    return -1;
-}
-
-}  // namespace
 
 std::string to_hex(std::span<const std::byte> bytes) {
     constexpr std::string_view kDigits = "0123456789abcdef";
@@ -35,8 +25,8 @@ std::optional<std::string> from_hex(std::string_view digits, std::size_t bytes) 
     std::string out;
     out.reserve(bytes);
     for (std::size_t i = 0; i < digits.size(); i += 2) {
-        const int high = value_of(digits[i]);
-        const int low = value_of(digits[i + 1]);
+        const int high = hex_digit(digits[i]);
+        const int low = hex_digit(digits[i + 1]);
         if (high < 0 || low < 0) return {};
         out += static_cast<char>(high * 16 + low);
     }

@@ -10,6 +10,14 @@
 
 namespace helix::base {
 
+// What a digit of either case stands for; -1 when it is none.
+constexpr int hex_digit(char digit) {
+    if (digit >= '0' && digit <= '9') return digit - '0';
+    if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
+    if (digit >= 'A' && digit <= 'F') return digit - 'A' + 10;
+    return -1;
+}
+
 // Bytes as lower-case hexadecimal digits.
 std::string to_hex(std::span<const std::byte> bytes);
 std::string to_hex(std::string_view bytes);

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "base/hex.h"
 #include "net/spooled_body.h"
 
 namespace helix::net {
@@ -75,13 +76,6 @@ constexpr auto kStatusTexts = std::to_array<StatusText>({
 constexpr std::array<std::string_view, 5> kClassTexts = {"Informational", "Success", "Redirection",
                                                          "Client Error", "Server Error"};
 
-int hex_digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
 void append_header(std::string& out, std::string_view name, std::string_view value) {
     out += name;
     out += ": ";
@@ -115,8 +109,8 @@ std::string percent_decode(std::string_view text) {
     out.reserve(text.size());
     for (std::size_t i = 0; i < text.size(); ++i) {
         if (text[i] == '%' && i + 2 < text.size()) {
-            const int high = hex_digit(text[i + 1]);
-            const int low = hex_digit(text[i + 2]);
+            const int high = base::hex_digit(text[i + 1]);
+            const int low = base::hex_digit(text[i + 2]);
             if (high >= 0 && low >= 0) {
                 out += static_cast<char>(high * 16 + low);
                 i += 2;

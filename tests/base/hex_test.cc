@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "base/random.h"
 
 namespace helix::base::hex_test {
@@ -12,6 +15,17 @@ TEST(Hex, BytesAreTwoLowerCaseDigitsEach) {
     EXPECT_EQ(to_hex(std::string("\0\x0f\xf0\xff", 4)), "000ff0ff");
     const std::byte bytes[] = {std::byte{0xab}, std::byte{0x5}};
     EXPECT_EQ(to_hex(bytes), "ab05");
+}
+
+TEST(Hex, ADigitOfEitherCaseHasItsValueAndNothingElseHasOne) {
+    constexpr std::string_view kLower = "0123456789abcdef";
+    constexpr std::string_view kUpper = "0123456789ABCDEF";
+    for (int c = 0; c < 256; ++c) {
+        const auto digit = static_cast<char>(c);
+        const std::size_t found = std::min(kLower.find(digit), kUpper.find(digit));
+        const int expected = found == std::string_view::npos ? -1 : static_cast<int>(found);
+        EXPECT_EQ(hex_digit(digit), expected) << c;
+    }
 }
 
 TEST(Hex, AnyBytesComeBack) {

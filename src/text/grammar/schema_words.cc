@@ -6,6 +6,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/hex.h"
+
 namespace helix::text::grammar {
 namespace {
 
@@ -27,19 +29,14 @@ void find_anchors(const ReferenceJson& s, std::map<std::string, const ReferenceJ
     for (const ReferenceJson& value : s) find_anchors(value, out);
 }
 
-int hex_digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 std::string without_percents(std::string_view text) {
     std::string out;
     for (std::size_t i = 0; i < text.size(); ++i) {
-        const bool escaped = text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 &&
-                             hex_digit(text[i + 2]) >= 0;
+        const bool escaped = text[i] == '%' && i + 2 < text.size() &&
+                             base::hex_digit(text[i + 1]) >= 0 && base::hex_digit(text[i + 2]) >= 0;
         if (escaped) {
-            out += static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
+            out +=
+                static_cast<char>(base::hex_digit(text[i + 1]) * 16 + base::hex_digit(text[i + 2]));
             i += 2;
         } else {
             out += text[i];

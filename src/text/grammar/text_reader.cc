@@ -4,18 +4,12 @@
 
 #include <algorithm>
 
+#include "base/hex.h"
 #include "text/grammar/grammar.h"
 #include "text/utf8.h"
 
 namespace helix::text::grammar {
 namespace {
-
-int hex_value(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
 
 char32_t decode(std::string_view character) {
     const auto byte = [character](std::size_t i) {
@@ -60,7 +54,7 @@ std::optional<std::int32_t> TextReader::take_number(std::int32_t limit) {
 std::optional<char32_t> TextReader::take_hex(int digits) {
     char32_t code = 0;
     for (int i = 0; i < digits; ++i) {
-        const int value = hex_value(peek());
+        const int value = base::hex_digit(peek());
         if (value < 0) return {};
         code = code * 16 + static_cast<char32_t>(value);
         ++at_;

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "base/hex.h"
 #include "text/template/unicode.h"
 
 namespace helix::text::jinja {
@@ -29,11 +30,9 @@ std::string normalize_newlines(std::string_view source) {
     return out;
 }
 
-int octal_or_hex(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return 99;
+bool is_digit(char c, int radix) {
+    const int value = base::hex_digit(c);
+    return value >= 0 && value < radix;
 }
 
 class Lexer {
@@ -239,7 +238,7 @@ class Lexer {
         while (at < source_.size()) {
             const bool underscore = source_[at] == '_' && at + 1 < source_.size();
             const std::size_t digit = at + (underscore ? 1u : 0u);
-            if (octal_or_hex(source_[digit]) >= radix) break;
+            if (!is_digit(source_[digit], radix)) break;
             at = digit + 1;
         }
         return at;
@@ -328,8 +327,7 @@ class Lexer {
             } else if (c >= '0' && c <= '7') {
                 --at;
                 std::size_t digits = 1;
-                while (digits < 3 && at + digits < text.size() &&
-                       octal_or_hex(text[at + digits]) < 8)
+                while (digits < 3 && at + digits < text.size() && is_digit(text[at + digits], 8))
                     ++digits;
                 TRY_VOID(append_coded(out, text, at, digits, 8));
             } else if (c == 'N') {
@@ -346,10 +344,10 @@ class Lexer {
                         std::size_t digits, int radix) const {
         std::int32_t code_point = 0;
         for (std::size_t i = 0; i < digits; ++i) {
-            const int digit = at + i < text.size() ? octal_or_hex(text[at + i]) : 99;
-            if (digit >= radix || code_point > 0x10FFFF)
+            const bool digit = at + i < text.size() && is_digit(text[at + i], radix);
+            if (!digit || code_point > 0x10FFFF)
                 return error_at(line_, "a truncated or invalid escape in a string");
-            code_point = code_point * radix + digit;
+            code_point = code_point * radix + base::hex_digit(text[at + i]);
         }
         if (code_point > 0x10FFFF)
             return error_at(line_, "an escape in a string is beyond U+10FFFF");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/hex.h"
 #include "text/tool_calls/json_reader.h"
 #include "text/utf8.h"
 
@@ -190,8 +191,8 @@ bool LiteralReader::code_point(std::size_t digits, std::string& out) {
     if (rest_.size() < digits) return false;
     char32_t value = 0;
     for (const char c : rest_.substr(0, digits)) {
-        if (std::isxdigit(static_cast<unsigned char>(c)) == 0) return false;
-        const int digit = c <= '9' ? c - '0' : (c | 32) - 'a' + 10;
+        const int digit = base::hex_digit(c);
+        if (digit < 0) return false;
         value = value * 16 + static_cast<char32_t>(digit);
     }
     rest_.remove_prefix(digits);
