@@ -20,6 +20,10 @@ base::Error JsonPlace::error(std::string_view expected) const {
     return complaint(fmt::format("expected {}, found {}", expected, found));
 }
 
+bool JsonPlace::present(const char* key) const {
+    return has(key) && !(*value_)[key].is_null();
+}
+
 base::Result<JsonPlace> JsonPlace::member(const char* key) const {
     TRY_VOID(expect_object());
     if (!value_->contains(key)) return complaint(fmt::format("has no \"{}\"", key));
@@ -77,6 +81,13 @@ base::Result<double> JsonPlace::number_or(const char* key, double otherwise) con
 base::Result<std::string> JsonPlace::text_or(const char* key, std::string otherwise) const {
     if (!has(key)) return otherwise;
     return child(key).text();
+}
+
+base::Result<bool> JsonPlace::flag_or(const char* key, bool otherwise) const {
+    if (!present(key)) return otherwise;
+    const JsonPlace place = child(key);
+    if (!place.value().is_boolean()) return place.error("true or false");
+    return place.value().get<bool>();
 }
 
 namespace {

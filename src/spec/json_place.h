@@ -25,6 +25,7 @@ class JsonPlace {
     base::Error complaint(std::string_view text) const;
 
     bool has(const char* key) const { return value_->is_object() && value_->contains(key); }
+    bool present(const char* key) const;  // has it, and not as null
     base::Result<JsonPlace> member(const char* key) const;
     JsonPlace child(const std::string& key) const;  // the object must have the key
     JsonPlace element(std::size_t index) const;     // the array must be long enough
@@ -38,6 +39,7 @@ class JsonPlace {
 
     base::Result<double> number_or(const char* key, double otherwise) const;
     base::Result<std::string> text_or(const char* key, std::string otherwise) const;
+    base::Result<bool> flag_or(const char* key, bool otherwise) const;  // null counts as absent
 
   private:
     const nlohmann::json* value_;

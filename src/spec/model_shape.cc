@@ -186,15 +186,8 @@ base::Result<std::int32_t> count(const JsonPlace& root, const char* key) {
 
 base::Result<std::int32_t> count_or(const JsonPlace& root, const char* key,
                                     std::int32_t otherwise) {
-    if (!root.has(key) || root.child(key).value().is_null()) return otherwise;
+    if (!root.present(key)) return otherwise;
     return count(root, key);
-}
-
-base::Result<bool> flag_or(const JsonPlace& root, const char* key, bool otherwise) {
-    if (!root.has(key)) return otherwise;
-    const JsonPlace place = root.child(key);
-    if (!place.value().is_boolean()) return place.error("true or false");
-    return place.value().get<bool>();
 }
 
 // "…/llama/config.json" is called "llama"; another file is called by its stem.
@@ -273,7 +266,7 @@ constexpr ShapeFamily kShapeFamilies[] = {
 };
 
 base::Result<std::int32_t> whole_or_zero(const JsonPlace& root, const char* key) {
-    if (!root.has(key) || root.child(key).value().is_null()) return 0;
+    if (!root.present(key)) return 0;
     TRY(const std::int64_t value, root.child(key).integer());
     if (value < 0 || value > 10'000'000) return root.child(key).error("0 to 10000000");
     return static_cast<std::int32_t>(value);
@@ -281,7 +274,7 @@ base::Result<std::int32_t> whole_or_zero(const JsonPlace& root, const char* key)
 
 // Experts beside the feed-forward of every layer.
 base::Status read_experts_beside(const JsonPlace& root, ModelShape& shape) {
-    TRY(shape.dense_beside_experts, flag_or(root, "enable_moe_block", false));
+    TRY(shape.dense_beside_experts, root.flag_or("enable_moe_block", false));
     if (!shape.dense_beside_experts) return base::Ok{};
     TRY(shape.n_experts, count(root, "num_experts"));
     TRY(shape.n_experts_used, count(root, "top_k_experts"));
@@ -351,7 +344,7 @@ base::Status read_full_heads(const JsonPlace& root, ModelShape& shape) {
         const bool own = root.has("global_head_dim");
         return root.child(own ? "global_head_dim" : "head_dim").error("1 to 100000");
     }
-    TRY(shape.keys_are_values, flag_or(root, "attention_k_eq_v", false));
+    TRY(shape.keys_are_values, root.flag_or("attention_k_eq_v", false));
     shape.full_kv_heads = shape.n_kv_heads;
     if (shape.keys_are_values) {
         TRY(shape.full_kv_heads, count_or(root, "num_global_key_value_heads", shape.n_kv_heads));
@@ -376,16 +369,12 @@ base::Result<std::int32_t> count_full_layers(const JsonPlace& root) {
     return full;
 }
 
-bool is_given(const JsonPlace& root, const char* key) {
-    return root.has(key) && !root.child(key).value().is_null();
-}
-
 // Which layers have a window by a list with an entry for each of them; none without the list, or
 // where it is empty.
 base::Result<std::vector<bool>> read_layer_list(const JsonPlace& root, const char* key,
                                                 std::int32_t n_layers) {
     std::vector<bool> layers;
-    if (!is_given(root, key)) return layers;
+    if (!root.present(key)) return layers;
     const JsonPlace list = root.child(key);
     TRY(const std::size_t n, list.array_size());
     if (n != 0 && n != static_cast<std::size_t>(n_layers))
@@ -412,8 +401,8 @@ base::Status read_window(const JsonPlace& root, const ShapeFamily& family, Model
         TRY(period, count_or(root, "no_rope_layer_interval", period));
         TRY(layers, read_layer_list(root, "no_rope_layers", shape.n_layers));
     } else {
-        TRY(const bool used, flag_or(root, "use_sliding_window", !family.window_is_opt_in));
-        if (!used || !is_given(root, "sliding_window")) return base::Ok{};
+        TRY(const bool used, root.flag_or("use_sliding_window", !family.window_is_opt_in));
+        if (!used || !root.present("sliding_window")) return base::Ok{};
         TRY(shape.window.positions, count(root, "sliding_window"));
         TRY(period, count_or(root, "sliding_window_pattern", period));
         TRY(layers, read_layer_list(root, "layer_types", shape.n_layers));
@@ -435,7 +424,7 @@ base::Status read_family(const JsonPlace& root, ModelShape& shape) {
     for (const ShapeFamily& family : kShapeFamilies) {
         types.push_back(family.type);
         if (family.type != type) continue;
-        TRY(shape.qk_norm, flag_or(root, "use_qk_norm", family.qk_norm));
+        TRY(shape.qk_norm, root.flag_or("use_qk_norm", family.qk_norm));
         // Those of Llama 4 have no weights.
         if (family.whole_qk_norm || family.interleaved_experts) shape.qk_norm = false;
         // Weights of each head are as many as those of all heads together.
@@ -446,7 +435,7 @@ base::Status read_family(const JsonPlace& root, ModelShape& shape) {
         shape.tied_embeddings = family.tied;
         shape.expert_bias = family.expert_bias;
         shape.biases_and_sinks = family.biases_and_sinks;
-        TRY(shape.qkv_bias, flag_or(root, "attention_bias", family.qkv_bias));
+        TRY(shape.qkv_bias, root.flag_or("attention_bias", family.qkv_bias));
         TRY(shape.n_layers, count(root, "num_hidden_layers"));
         if (family.full_heads) {
             TRY(shape.n_full_layers, count_full_layers(root));
@@ -603,7 +592,7 @@ base::Result<ModelShape> parse_model_config(std::string_view text, const std::st
     TRY(shape.ffn, count(root, narrow ? "moe_intermediate_size" : "intermediate_size"));
     TRY(shape.vocab, count(root, "vocab_size"));
     TRY(shape.context_length, count_or(root, "max_position_embeddings", 2048));
-    TRY(shape.tied_embeddings, flag_or(root, "tie_word_embeddings", shape.tied_embeddings));
+    TRY(shape.tied_embeddings, root.flag_or("tie_word_embeddings", shape.tied_embeddings));
     // So that every count of weights fits 64 bits.
     const double widths = static_cast<double>(std::max(shape.n_experts, 1)) * shape.ffn +
                           static_cast<double>(shape.dense_ffn) + shape.shared_ffn +

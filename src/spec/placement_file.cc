@@ -108,7 +108,7 @@ base::Status read_links(const JsonPlace& root, PlacementFile& out) {
 }
 
 base::Status read_policy(const JsonPlace& root, PlacementFile& out) {
-    if (!root.has("policy") || root.child("policy").value().is_null()) return base::Ok{};
+    if (!root.present("policy")) return base::Ok{};
     const JsonPlace policy = root.child("policy");
     TRY_VOID(policy.expect_object());
     ServingPolicy read;
@@ -157,8 +157,7 @@ base::Result<PlacementFile> parse_placement_json(std::string_view text, const st
     TRY_VOID(read_words(root, "node_names", out.placement.layers.size(), out.node_names));
     TRY_VOID(read_links(root, out));
     TRY_VOID(read_policy(root, out));
-    if (root.has("max_flow_tokens_per_s") &&
-        !root.child("max_flow_tokens_per_s").value().is_null()) {
+    if (root.present("max_flow_tokens_per_s")) {
         TRY(const double flow, root.child("max_flow_tokens_per_s").number());
         out.max_flow_tokens_per_s = flow;
     }

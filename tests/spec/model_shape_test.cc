@@ -228,6 +228,17 @@ TEST(ModelConfigFile, GivesTheShapeOfTheKnownModel) {
     EXPECT_EQ(heads->head_dim, 16);
 }
 
+TEST(ModelConfigFile, NullIsAsIfItWereNotThere) {
+    std::string text = kConfig;
+    const std::string scaling = "\"rope_scaling\": null";
+    text.replace(text.find(scaling), scaling.size(),
+                 R"("use_sliding_window": null, "sliding_window": 4096, "attention_bias": null,
+                    "head_dim": null)");
+    const auto nulls = parse_model_config(text, "config.json");
+    ASSERT_TRUE(nulls.ok()) << nulls.error().message;
+    EXPECT_TRUE(*nulls == *parse_model_config(kConfig, "config.json"));
+}
+
 // As published, but for what only images need.
 TEST(ModelConfigFile, GivesTheShapeOfLlama4) {
     const std::string text = R"({"hidden_size": 5120, "intermediate_size": 8192,

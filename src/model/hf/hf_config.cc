@@ -27,9 +27,7 @@ constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
 
 using json_fields::count;
 using json_fields::count_or;
-using json_fields::flag_or;
 using json_fields::positive_or;
-using json_fields::present;
 
 // Reads one config.json. The keys of the metadata begin with the architecture's name.
 class ConfigReader {
@@ -72,18 +70,18 @@ class ConfigReader {
         TRY_VOID(refuse_of_windowed_heads());
         const bool gelu = config_.traits->activation == Activation::gelu;
         const char* key =
-            gelu && present(root_, "hidden_activation") ? "hidden_activation" : "hidden_act";
+            gelu && root_.present("hidden_activation") ? "hidden_activation" : "hidden_act";
         const std::string expected = family_.activation;
         TRY(const std::string activation, root_.text_or(key, expected));
         if (activation != expected) return root_.child(key).error(fmt::format("\"{}\"", expected));
         TRY_VOID(read_qk_norm());
-        TRY(const bool mlp_bias, flag_or(root_, "mlp_bias", false));
+        TRY(const bool mlp_bias, root_.flag_or("mlp_bias", false));
         if (mlp_bias) return root_.child("mlp_bias").error("false");
         const JsonPlace rotary = place_of_partial_rotary();
         TRY(const float part, positive_or(rotary, kPartialRotary, 1));
         if (family_.partial_rotary == 0 && part != 1.0F)
             return rotary.child(kPartialRotary).error("1");
-        TRY(const bool bias, flag_or(root_, "attention_bias", false));
+        TRY(const bool bias, root_.flag_or("attention_bias", false));
         if (bias && family_.bias == HfAttentionBias::with_output)
             return root_.child("attention_bias").error("false");
         const bool always = family_.bias == HfAttentionBias::always_qkv ||
@@ -103,7 +101,7 @@ class ConfigReader {
             TRY(const std::int32_t size, whole_or_zero(key, kMaxCount));
             if (size > 0) return root_.child(key).error("0");
         }
-        TRY(has_experts_, flag_or(root_, "enable_moe_block", false));
+        TRY(has_experts_, root_.flag_or("enable_moe_block", false));
         return base::Ok{};
     }
 
@@ -118,9 +116,9 @@ class ConfigReader {
 
     // Later versions write it among the parameters of rope.
     JsonPlace place_of_partial_rotary() const {
-        if (!present(root_, "rope_parameters")) return root_;
+        if (!root_.present("rope_parameters")) return root_;
         const JsonPlace rope = root_.child("rope_parameters");
-        return rope.value().is_object() && present(rope, kPartialRotary) ? rope : root_;
+        return rope.value().is_object() && rope.present(kPartialRotary) ? rope : root_;
     }
 
     // use_qk_norm: false where a family has no such norm, true where it always has.
@@ -128,12 +126,12 @@ class ConfigReader {
         const DecoderTraits& traits = *config_.traits;
         const bool has = traits.qk_norm != QkNorm::none;
         if (traits.qk_norm == QkNorm::unweighted) {
-            TRY(const bool normed, flag_or(root_, "use_qk_norm", true));
+            TRY(const bool normed, root_.flag_or("use_qk_norm", true));
             set(kUnweightedQkNorm, normed);
             return base::Ok{};
         }
         const bool open = traits.qk_norm_optional;
-        TRY(config_.qk_norm, flag_or(root_, "use_qk_norm", has && !open));
+        TRY(config_.qk_norm, root_.flag_or("use_qk_norm", has && !open));
         if (!open && config_.qk_norm != has)
             return root_.child("use_qk_norm").error(has ? "true" : "false");
         return base::Ok{};
@@ -150,7 +148,7 @@ class ConfigReader {
         TRY(config_.vocab, count(root_, "vocab_size", limits::kMaxVocabulary));
         TRY(context_, count_or(root_, "max_position_embeddings", limits::kMaxContext, 2048));
         const bool often_tied = config_.traits->tied_by_default;
-        TRY(config_.tied_embeddings, flag_or(root_, "tie_word_embeddings", often_tied));
+        TRY(config_.tied_embeddings, root_.flag_or("tie_word_embeddings", often_tied));
         const bool centred = config_.traits->norm == NormKind::layer;
         TRY(const float epsilon, positive_or(root_, family_.epsilon_key, family_.norm_epsilon));
         set_count("block_count", config_.n_layers);
@@ -196,7 +194,7 @@ class ConfigReader {
             count_or(root_, "interleave_moe_layer_step", config_.n_layers, 1));
         set_count("interleave_moe_layer_step", config_.expert_period);
         TRY(config_.dense_ffn, count(root_, "intermediate_size_mlp", limits::kMaxFeedForward));
-        if (!present(root_, "moe_layers")) return base::Ok{};
+        if (!root_.present("moe_layers")) return base::Ok{};
         const JsonPlace layers = root_.child("moe_layers");
         TRY(const std::size_t n, layers.array_size());
         for (std::size_t i = 0; i < n; ++i) {
@@ -211,7 +209,7 @@ class ConfigReader {
     }
 
     base::Result<std::int32_t> whole_or_zero(const char* key, std::int64_t high) {
-        if (!present(root_, key)) return 0;
+        if (!root_.present(key)) return 0;
         TRY(const std::int64_t value, root_.child(key).integer());
         if (value < 0 || value > high) return root_.child(key).error(fmt::format("0 to {}", high));
         return static_cast<std::int32_t>(value);
@@ -224,7 +222,7 @@ class ConfigReader {
         if (scoring != "sigmoid") return root_.child("scoring_func").error("\"sigmoid\"");
         TRY_VOID(read_expert_groups(used));
         TRY(config_.selection_bias,
-            flag_or(root_, "use_routing_bias", !config_.traits->weighted_expert_inputs));
+            root_.flag_or("use_routing_bias", !config_.traits->weighted_expert_inputs));
         TRY(const float scale, positive_or(root_, "routed_scaling_factor", 1));
         set_count("expert_gating_func", 2);
         set("expert_weights_scale", scale);
@@ -249,7 +247,7 @@ class ConfigReader {
     base::Status read_scales() {
         const DecoderTraits& traits = *config_.traits;
         const auto copy = [&](bool there, const char* theirs, const char* ours) -> base::Status {
-            if (!there || !present(root_, theirs)) return base::Ok{};
+            if (!there || !root_.present(theirs)) return base::Ok{};
             TRY(const float value, positive_or(root_, theirs, 1));
             set(ours, value);
             return base::Ok{};
@@ -260,13 +258,13 @@ class ConfigReader {
         TRY_VOID(copy(traits.scales, "attention_multiplier", "attention.scale"));
         TRY_VOID(copy(traits.logit_scale == divides, "logits_scaling", "logit_scale"));
         TRY_VOID(copy(traits.logit_scale == multiplies, "logit_scale", "logit_scale"));
-        if (traits.logit_scale == multiplies && !present(root_, "logit_scale"))
+        if (traits.logit_scale == multiplies && !root_.present("logit_scale"))
             set("logit_scale", 0.0625F);
         TRY_VOID(copy(traits.attention_softcap >= 0, "attn_logit_softcapping",
                       "attn_logit_softcapping"));
         TRY_VOID(
             copy(traits.logit_softcap >= 0, "final_logit_softcapping", "final_logit_softcapping"));
-        if (traits.layers_scaled_by_hidden == 0 || !present(root_, "query_pre_attn_scalar"))
+        if (traits.layers_scaled_by_hidden == 0 || !root_.present("query_pre_attn_scalar"))
             return base::Ok{};
         TRY(const float dims, positive_or(root_, "query_pre_attn_scalar", 1));
         const bool by_hidden =
@@ -284,7 +282,7 @@ class ConfigReader {
         TRY(config_.head_dim,
             count_or(root_, "head_dim", limits::kMaxHeadDim, config_.hidden / config_.n_heads));
         TRY_VOID(read_other_heads());
-        if (!present(root_, "head_dim") && config_.hidden % config_.n_heads != 0) {
+        if (!root_.present("head_dim") && config_.hidden % config_.n_heads != 0) {
             return root_.complaint(fmt::format(
                 "num_attention_heads: {}, expected a divisor of hidden_size {}, or head_dim",
                 config_.n_heads, config_.hidden));
@@ -325,7 +323,7 @@ class ConfigReader {
         config_.windowed_head_dim = config_.head_dim;
         TRY(config_.head_dim,
             count_or(root_, "global_head_dim", limits::kMaxHeadDim, config_.head_dim));
-        TRY(config_.keys_are_values, flag_or(root_, "attention_k_eq_v", false));
+        TRY(config_.keys_are_values, root_.flag_or("attention_k_eq_v", false));
         if (!config_.keys_are_values) return base::Ok{};
         TRY(config_.n_kv_heads,
             count_or(root_, "num_global_key_value_heads", limits::kMaxHeads, config_.n_kv_heads));
@@ -350,7 +348,7 @@ class ConfigReader {
 
     // Which layers rotate queries and keys: 1 means that one does.
     base::Status read_rope_layers() {
-        if (config_.traits->no_rope_period == 0 || !present(root_, "no_rope_layers"))
+        if (config_.traits->no_rope_period == 0 || !root_.present("no_rope_layers"))
             return base::Ok{};
         std::vector<bool> rotates;
         TRY_VOID(read_rotating_layers("no_rope_layers", rotates));
@@ -371,10 +369,10 @@ class ConfigReader {
                 fmt::format("{} layers of {} experts have {} matrices, the limit is {}",
                             config_.n_layers, config_.n_experts, matrices, limits::kMaxTensors));
         }
-        TRY(const bool normalise, flag_or(root_, "norm_topk_prob", family_.normalises));
+        TRY(const bool normalise, root_.flag_or("norm_topk_prob", family_.normalises));
         TRY(const std::int32_t step, count_or(root_, "decoder_sparse_step", kMaxCount, 1));
         if (step != 1) return root_.child("decoder_sparse_step").error("1");
-        if (present(root_, "mlp_only_layers")) {
+        if (root_.present("mlp_only_layers")) {
             const JsonPlace dense = root_.child("mlp_only_layers");
             TRY(const std::size_t n, dense.array_size());
             if (n > 0) return dense.error("an empty array: every layer has experts");
@@ -388,7 +386,7 @@ class ConfigReader {
 
     // Reads rope_theta and rope_scaling, or both in rope_parameters, as later versions write them.
     base::Status read_rope() {
-        const bool together = present(root_, "rope_parameters");
+        const bool together = root_.present("rope_parameters");
         const JsonPlace all = together ? root_.child("rope_parameters") : root_;
         TRY_VOID(all.expect_object());
         // Those of layers with and without the window may be apart.
@@ -399,7 +397,7 @@ class ConfigReader {
         set("rope.freq_base", base_);
         TRY_VOID(read_windowed_rope(apart ? all : root_, apart));
         if (together) return read_scaling(where);
-        if (!present(root_, "rope_scaling")) return base::Ok{};
+        if (!root_.present("rope_scaling")) return base::Ok{};
         return read_scaling(root_.child("rope_scaling"));
     }
 
@@ -412,7 +410,7 @@ class ConfigReader {
         const char* key = apart ? "rope_theta" : "rope_local_base_freq";
         TRY(const std::string type, windowed.text_or("rope_type", "default"));
         if (apart && type != "default") return windowed.child("rope_type").error("\"default\"");
-        if (!own || !present(windowed, key)) return base::Ok{};
+        if (!own || !windowed.present(key)) return base::Ok{};
         TRY(const float base, positive_or(windowed, key, 10000));
         set("rope.freq_base_swa", base);
         return base::Ok{};
@@ -420,7 +418,7 @@ class ConfigReader {
 
     base::Status read_scaling(const JsonPlace& scaling) {
         TRY_VOID(scaling.expect_object());
-        const char* type_key = present(scaling, "rope_type") ? "rope_type" : "type";
+        const char* type_key = scaling.present("rope_type") ? "rope_type" : "type";
         TRY(const std::string type, scaling.text_or(type_key, "default"));
         if (type == "default") return base::Ok{};
         if (config_.traits->longrope && (type == "longrope" || type == "su"))
@@ -468,7 +466,7 @@ class ConfigReader {
     // where there are longer ones.
     base::Status read_longrope(const JsonPlace& scaling) {
         const char* kTrained = "original_max_position_embeddings";
-        const JsonPlace where = present(scaling, kTrained) ? scaling : root_;
+        const JsonPlace where = scaling.present(kTrained) ? scaling : root_;
         TRY(const std::int32_t trained, count(where, kTrained, kMaxCount));
         const double factor = static_cast<double>(context_) / trained;
         const double usual =
@@ -494,10 +492,10 @@ class ConfigReader {
 
     base::Status read_yarn(const JsonPlace& scaling, float factor, std::int32_t trained) {
         for (const char* key : {"mscale", "mscale_all_dim"}) {
-            if (present(scaling, key))
+            if (scaling.present(key))
                 return scaling.complaint(std::string(key) + ": not supported");
         }
-        TRY(const bool truncate, flag_or(scaling, "truncate", true));
+        TRY(const bool truncate, scaling.flag_or("truncate", true));
         if (!truncate) set(kYarnTruncate, false);
         const double usual = 0.1 * std::log(static_cast<double>(factor)) + 1.0;
         TRY(const float attention, positive_or(scaling, "attention_factor", usual));
@@ -506,7 +504,7 @@ class ConfigReader {
         set("rope.scaling.type", std::string("yarn"));
         set("rope.scaling.factor", factor);
         set_count("rope.scaling.original_context_length", trained);
-        if (present(scaling, "attention_factor")) {
+        if (scaling.present("attention_factor")) {
             set("rope.scaling.attn_factor",
                 static_cast<float>(static_cast<double>(attention) / usual));
         }
@@ -541,7 +539,7 @@ class ConfigReader {
     // Calls read with the entry of each layer in this list, if it is there.
     template <typename Read>
     base::Status each_layer(const char* key, const char* kind, Read read) {
-        if (!present(root_, key)) return base::Ok{};
+        if (!root_.present(key)) return base::Ok{};
         const JsonPlace list = root_.child(key);
         TRY(const std::size_t n, list.array_size());
         if (n != static_cast<std::size_t>(config_.n_layers))
@@ -554,7 +552,7 @@ class ConfigReader {
     // empty.
     base::Status read_rotating_layers(const char* key, std::vector<bool>& rotates) {
         const bool may_be_empty = config_.traits->chunk_positions > 0;
-        if (may_be_empty && present(root_, key) && root_.child(key).value().empty())
+        if (may_be_empty && root_.present(key) && root_.child(key).value().empty())
             return base::Ok{};
         rotates.resize(static_cast<std::size_t>(config_.n_layers));
         return each_layer(key, "numbers",
@@ -578,7 +576,7 @@ class ConfigReader {
     // Some files say a number where others say true.
     base::Status read_temperature() {
         const char* tuning = "attn_temperature_tuning";
-        if (present(root_, tuning)) {
+        if (root_.present(tuning)) {
             const nlohmann::json& value = root_.child(tuning).value();
             const bool off = value.is_boolean() ? value == false : value == 0;
             if (off) return root_.child(tuning).error("true");
@@ -593,12 +591,12 @@ class ConfigReader {
 
     base::Status read_window() {
         if (config_.traits->chunk_positions > 0) return read_chunks();
-        TRY(const bool used, flag_or(root_, "use_sliding_window", !family_.window_is_opt_in));
-        if (!used || !present(root_, "sliding_window")) return base::Ok{};
+        TRY(const bool used, root_.flag_or("use_sliding_window", !family_.window_is_opt_in));
+        if (!used || !root_.present("sliding_window")) return base::Ok{};
         TRY(const std::int32_t window, count(root_, "sliding_window", kMaxCount));
         set_count("attention.sliding_window", window);
         std::vector<bool> windowed;
-        if (present(root_, "layer_types")) {
+        if (root_.present("layer_types")) {
             TRY_VOID(each_layer(
                 "layer_types", "names", [&](const JsonPlace& place, std::size_t) -> base::Status {
                     TRY(const std::string type, place.text());
@@ -606,13 +604,13 @@ class ConfigReader {
                     if (windowed.back() || type == "full_attention") return base::Ok{};
                     return place.error("\"full_attention\" or \"sliding_attention\"");
                 }));
-        } else if (present(root_, "sliding_window_pattern")) {
+        } else if (root_.present("sliding_window_pattern")) {
             TRY(const std::int32_t period,
                 count(root_, "sliding_window_pattern", limits::kMaxLayers));
             set_count("attention.sliding_window_pattern", period);
         } else if (family_.window_is_opt_in) {
             // Layers from max_window_layers on have the window.
-            TRY(const std::int64_t first, present(root_, "max_window_layers")
+            TRY(const std::int64_t first, root_.present("max_window_layers")
                                               ? root_.child("max_window_layers").integer()
                                               : base::Result<std::int64_t>(std::int64_t{0}));
             for (std::int32_t l = 0; l < config_.n_layers; ++l) windowed.push_back(l >= first);
@@ -623,7 +621,7 @@ class ConfigReader {
     }
 
     base::Status read_token_ids() {
-        if (present(root_, "bos_token_id")) {
+        if (root_.present("bos_token_id")) {
             TRY(config_.bos_token, root_.child("bos_token_id").integer());
         }
         TRY(config_.end_tokens, read_eos_ids(root_));
@@ -644,7 +642,7 @@ class ConfigReader {
 
 base::Result<std::vector<std::int64_t>> read_eos_ids(const JsonPlace& root) {
     std::vector<std::int64_t> ids;
-    if (!present(root, "eos_token_id")) return ids;
+    if (!root.present("eos_token_id")) return ids;
     const JsonPlace place = root.child("eos_token_id");
     if (!place.value().is_array()) {
         TRY(const std::int64_t id, place.integer());
@@ -681,7 +679,7 @@ base::Result<HfConfig> read_hf_config(const std::string& text, const std::string
         metadata.set("general.architecture", std::string(family.architecture));
         TRY(HfConfig config, ConfigReader(root, family, metadata).read());
         if (family.experts != HfExperts::gpt_oss) {
-            const bool in_text = !present(outer, "quantization_config");
+            const bool in_text = !outer.present("quantization_config");
             TRY(config.quantisation, read_hf_quantisation(in_text ? root : outer));
         }
         if (has_others && type == "gemma4_text") config.prefix = "model.language_model.";

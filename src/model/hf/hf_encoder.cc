@@ -16,9 +16,7 @@ namespace {
 
 using json_fields::count;
 using json_fields::count_or;
-using json_fields::flag_or;
 using json_fields::positive_or;
-using json_fields::present;
 using spec::JsonPlace;
 
 constexpr std::string_view kEncoderTypes[] = {"bert", "roberta", "xlm-roberta", "nomic_bert"};
@@ -31,7 +29,7 @@ std::string_view class_of(std::string_view model_type) {
 }
 
 base::Status check_class(const JsonPlace& root, std::string_view expected) {
-    if (!present(root, "architectures")) return base::Ok{};
+    if (!root.present("architectures")) return base::Ok{};
     const JsonPlace classes = root.child("architectures");
     TRY(const std::size_t n, classes.array_size());
     for (std::size_t i = 0; i < n; ++i) {
@@ -47,12 +45,12 @@ base::Status check_class(const JsonPlace& root, std::string_view expected) {
 
 // A key must have this value, where it is there.
 base::Status expect_flag(const JsonPlace& root, const char* key, bool expected) {
-    TRY(const bool value, flag_or(root, key, expected));
+    TRY(const bool value, root.flag_or(key, expected));
     if (value == expected) return base::Ok{};
     return root.child(key).error(expected ? "true" : "false");
 }
 base::Status expect_text(const JsonPlace& root, const char* key, const std::string& expected) {
-    if (!present(root, key)) return base::Ok{};
+    if (!root.present(key)) return base::Ok{};
     TRY(const std::string value, root.child(key).text());
     if (value == expected) return base::Ok{};
     return root.child(key).error(fmt::format("\"{}\"", expected));
@@ -104,11 +102,11 @@ class EncoderReader {
              {"prenorm", "causal", "parallel_block", "use_rms_norm", "qkv_proj_bias",
               "mlp_fc1_bias", "mlp_fc2_bias", "rotary_emb_interleaved"})
             TRY_VOID(expect_flag(root_, key, false));
-        if (present(root_, "rotary_emb_scale_base"))
+        if (root_.present("rotary_emb_scale_base"))
             return root_.child("rotary_emb_scale_base").error("null");
         TRY(const float part, positive_or(root_, "rotary_emb_fraction", 1));
         if (part != 1.0F) return root_.child("rotary_emb_fraction").error("1");
-        if (!present(root_, "num_experts")) return base::Ok{};
+        if (!root_.present("num_experts")) return base::Ok{};
         TRY(const std::int64_t experts, root_.child("num_experts").integer());
         if (experts == 0) return base::Ok{};
         return root_.child("num_experts").error("0: experts of an encoder are not supported");
@@ -144,7 +142,7 @@ class EncoderReader {
         TRY(config_.n_positions, count(root_, "max_position_embeddings", limits::kMaxContext));
         if (shifted_) {
             std::int64_t padding = 1;
-            if (present(root_, "pad_token_id")) {
+            if (root_.present("pad_token_id")) {
                 TRY(padding, root_.child("pad_token_id").integer());
             }
             if (padding < 0 || padding + 1 >= config_.n_positions)

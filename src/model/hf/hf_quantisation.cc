@@ -15,14 +15,10 @@ using spec::JsonPlace;
 // More columns than any matrix has.
 constexpr std::int64_t kMostColumns = std::int64_t{1} << 31;
 
-bool is_given(const JsonPlace& place, const char* key) {
-    return place.has(key) && !place.child(key).value().is_null();
-}
-
 // What is there, in lower case, or the first that is allowed.
 base::Result<std::string> one_of(const JsonPlace& place, const char* key,
                                  std::initializer_list<std::string_view> allowed) {
-    if (!is_given(place, key)) return std::string(*allowed.begin());
+    if (!place.present(key)) return std::string(*allowed.begin());
     TRY(std::string text, place.child(key).text());
     std::transform(text.begin(), text.end(), text.begin(),
                    [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
@@ -31,7 +27,7 @@ base::Result<std::string> one_of(const JsonPlace& place, const char* key,
 }
 
 base::Status expect_false(const JsonPlace& place, const char* key) {
-    if (!is_given(place, key) || place.child(key).value() == false) return base::Ok{};
+    if (!place.present(key) || place.child(key).value() == false) return base::Ok{};
     return place.child(key).error("false");
 }
 
@@ -42,7 +38,7 @@ base::Result<std::int64_t> positive(const JsonPlace& place) {
 }
 
 base::Status read_blocks(const JsonPlace& place, const char* key, HfQuantisation& to) {
-    if (!is_given(place, key)) return base::Ok{};
+    if (!place.present(key)) return base::Ok{};
     const JsonPlace sizes = place.child(key);
     TRY(const std::size_t n, sizes.array_size());
     if (n != 2) return sizes.error("two whole numbers");
@@ -53,7 +49,7 @@ base::Status read_blocks(const JsonPlace& place, const char* key, HfQuantisation
 }
 
 base::Status read_group_size(const JsonPlace& place, HfQuantisation& to) {
-    if (!is_given(place, "group_size")) return base::Ok{};
+    if (!place.present("group_size")) return base::Ok{};
     const JsonPlace size = place.child("group_size");
     TRY(to.group_size, size.integer());
     const bool fits = to.group_size == -1 || (to.group_size > 0 && to.group_size <= kMostColumns &&
@@ -75,12 +71,12 @@ base::Result<HfQuantisation> read_gptq(const JsonPlace& place) {
     if (to.bits != 4 && to.bits != 8) return bits.error("4 or 8");
     TRY_VOID(read_group_size(place, to));
     // Modules may differ then; their scales' shapes say how.
-    if (is_given(place, "dynamic")) to.group_size = 0;
+    if (place.present("dynamic")) to.group_size = 0;
     TRY(const std::string format, one_of(place, "checkpoint_format", {"gptq", "gptq_v2"}));
     to.zeros_less_one = format == "gptq";
     TRY_VOID(one_of(place, "pack_dtype", {"int32"}));
     TRY_VOID(expect_false(place, "is_marlin_format"));
-    to.may_be_ordered = is_given(place, "desc_act") && place.child("desc_act").value() != false;
+    to.may_be_ordered = place.present("desc_act") && place.child("desc_act").value() != false;
     return to;
 }
 
@@ -99,7 +95,7 @@ base::Result<HfQuantisation> read_awq(const JsonPlace& place) {
 base::Status read_compressed_group(const JsonPlace& group, HfQuantisation& to) {
     TRY_VOID(group.expect_object());
     TRY_VOID(one_of(group, "format", {"pack-quantized", "float-quantized", "naive-quantized"}));
-    if (!is_given(group, "weights")) return base::Ok{};
+    if (!group.present("weights")) return base::Ok{};
     const JsonPlace weights = group.child("weights");
     TRY_VOID(weights.expect_object());
     TRY(const JsonPlace place, weights.member("num_bits"));
@@ -117,9 +113,9 @@ base::Result<HfQuantisation> read_compressed(const JsonPlace& place) {
     HfQuantisation to{.method = HfQuantMethod::compressed, .may_be_ordered = true};
     TRY_VOID(one_of(place, "format",
                     {"pack-quantized", "float-quantized", "naive-quantized", "mixed-precision"}));
-    if (is_given(place, "sparsity_config"))
+    if (place.present("sparsity_config"))
         TRY_VOID(one_of(place.child("sparsity_config"), "format", {"dense"}));
-    if (is_given(place, "transform_config") && !place.child("transform_config").value().empty())
+    if (place.present("transform_config") && !place.child("transform_config").value().empty())
         return place.child("transform_config").error("nothing");
     TRY(const JsonPlace groups, place.member("config_groups"));
     TRY_VOID(groups.expect_object());
@@ -131,7 +127,7 @@ base::Result<HfQuantisation> read_compressed(const JsonPlace& place) {
 }  // namespace
 
 base::Result<HfQuantisation> read_hf_quantisation(const JsonPlace& root) {
-    if (!is_given(root, "quantization_config")) return HfQuantisation{};
+    if (!root.present("quantization_config")) return HfQuantisation{};
     const JsonPlace place = root.child("quantization_config");
     TRY_VOID(place.expect_object());
     TRY_VOID(place.member("quant_method"));

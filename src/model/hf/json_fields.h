@@ -14,10 +14,6 @@ namespace helix::model::json_fields {
 
 using spec::JsonPlace;
 
-inline bool present(const JsonPlace& root, const char* key) {
-    return root.has(key) && !root.child(key).value().is_null();
-}
-
 inline base::Result<std::int32_t> count(const JsonPlace& root, const char* key, std::int64_t high) {
     TRY(const JsonPlace place, root.member(key));
     TRY(const std::int64_t value, place.integer());
@@ -27,19 +23,12 @@ inline base::Result<std::int32_t> count(const JsonPlace& root, const char* key, 
 
 inline base::Result<std::int32_t> count_or(const JsonPlace& root, const char* key,
                                            std::int64_t high, std::int32_t otherwise) {
-    if (!present(root, key)) return otherwise;
+    if (!root.present(key)) return otherwise;
     return count(root, key, high);
 }
 
-inline base::Result<bool> flag_or(const JsonPlace& root, const char* key, bool otherwise) {
-    if (!present(root, key)) return otherwise;
-    const JsonPlace place = root.child(key);
-    if (!place.value().is_boolean()) return place.error("true or false");
-    return place.value().get<bool>();
-}
-
 inline base::Result<float> positive_or(const JsonPlace& root, const char* key, double otherwise) {
-    if (!present(root, key)) return static_cast<float>(otherwise);
+    if (!root.present(key)) return static_cast<float>(otherwise);
     const JsonPlace place = root.child(key);
     TRY(const double value, place.number());
     const auto narrow = static_cast<float>(value);
