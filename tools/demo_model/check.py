@@ -206,10 +206,9 @@ def check_file(path: str, expected_logits: Optional[np.ndarray] = None,
         asked = len(QUESTIONS)
         good, missed = check_answers(model, show)
         wanted = math.ceil((LEAST if least is None else least) * asked)
-    verdict = f"check: {good} of {asked} right, at least {wanted}"
-    print(verdict)
+    print(f"check: {good} of {asked} right, at least {wanted}")
     if good < wanted:
-        problems += missed + [f"{verdict} are wanted"]
+        problems += missed + ["check: too few answers are right"]
     for line in problems:
         print(line, file=sys.stderr)
     return 1 if problems else 0
