@@ -11,7 +11,9 @@
 #include "base/check.h"
 #include "base/index.h"
 #include "plan/bounds/delivered_machine.h"
+#include "plan/bounds/delivered_proof.h"
 #include "plan/bounds/least_travel.h"
+#include "plan/bounds/outward.h"
 #include "plan/mip/growing_lp.h"
 
 namespace helix::plan {
@@ -19,7 +21,7 @@ namespace {
 
 using base::at;
 
-constexpr double kRoundings = 1e-9;             // of all terms, more than they can be wrong by
+constexpr double kSolverRoundings = 1e-9;       // of the objective: no hope for a proof below it
 constexpr double kSureMargin = 0.7;             // of the margin that the program promises
 constexpr std::int32_t kMostPriceRounds = 200;  // of column generation
 constexpr std::int32_t kMostIntervals = 200;
@@ -37,77 +39,6 @@ struct Configuration {
     MachineWork work;
 };
 
-// Prices at one flow: what each kind's machines earn with rows.
-class Proof {
-  public:
-    Proof(const std::vector<MachineKind>& kinds, const TokenNeeds& needs,
-          const DeliveredPrices& prices, double flow)
-        : kinds_(&kinds),
-          n_layers_(needs.n_layers),
-          kv_(prices.kv),
-          held_(prices.held),
-          on_links_(needs.tokens_on_links(flow)) {
-        paid_ = prices.prompts;
-        for (const double price : prices.decodes) paid_ += price;
-        for (const MachineKind& kind : kinds) {
-            earned_.push_back(MachineEarnings(kind, needs, prices, flow).by_layers());
-        }
-    }
-
-    // By how much the inequality is broken where so many tokens are held; above 0: it is proven.
-    double margin(double held_tokens) const {
-        double needed = paid_ + kv_ * n_layers_ * held_tokens + held_ * on_links_;
-        double earned = held_ * held_tokens;
-        for (std::size_t k = 0; k < kinds_->size(); ++k) {
-            earned += best_layers(k, held_tokens).earned * (*kinds_)[k].count;
-        }
-        return needed * (1 - kRoundings) - earned * (1 + kRoundings);
-    }
-
-    // It is proven from `from` to here; stops are all K(j) beyond `from`, rising, and the end.
-    double proven_up_to(double from, const std::vector<double>& stops) const {
-        for (auto stop = std::upper_bound(stops.begin(), stops.end(), from); stop != stops.end();
-             ++stop) {
-            if (margin(*stop) > 0) {
-                from = *stop;
-                continue;
-            }
-            double beyond = *stop;
-            for (int step = 0; step < 24; ++step) {
-                const double middle = (from + beyond) / 2;
-                (margin(middle) > 0 ? from : beyond) = middle;
-            }
-            break;
-        }
-        return from;
-    }
-
-    // With how many layers a machine of the kind earns most, and how much.
-    struct Best {
-        std::int32_t layers = 0;
-        double earned = 0;
-    };
-    Best best_layers(std::size_t k, double held_tokens) const {
-        const MachineKind& kind = (*kinds_)[k];
-        Best best;
-        for (std::int32_t j = 1; j <= kind.most(); ++j) {
-            const double memory = kv_ * j * std::min(kind.kv_tokens[at(j)], held_tokens);
-            const double earned = earned_[k][at(j)] + memory;
-            if (earned > best.earned) best = {j, earned};
-        }
-        return best;
-    }
-
-  private:
-    const std::vector<MachineKind>* kinds_;
-    double n_layers_;
-    double kv_;
-    double held_;
-    double on_links_;  // tokens of context whose row is on links
-    double paid_ = 0;
-    std::vector<std::vector<double>> earned_;  // [kind][j]
-};
-
 // The search for prices. Rows of the program: one for each context, prompts, KV, tokens in
 // batches, one for each kind. Its objective is the share of the flow that can be had, so that
 // prices break the inequality where it is below 1.
@@ -119,12 +50,12 @@ class PriceSearch {
         for (const MachineKind& kind : kinds_) {
             double most = 0;
             for (std::int32_t j = 1; j <= kind.most(); ++j) {
-                most = std::max(most, j * kind.kv_tokens[at(j)]);
+                most = std::max(most, multiply_up(kind.kv_tokens[at(j)], j));
                 stops_.push_back(kind.kv_tokens[at(j)]);
             }
-            token_layers += most * kind.count;
+            token_layers = add_up(token_layers, multiply_up(most, kind.count));
         }
-        most_held_ = token_layers / needs_.n_layers * (1 + kRoundings);
+        most_held_ = divide_up(token_layers, needs_.n_layers);
         stops_.push_back(most_held_);
         std::sort(stops_.begin(), stops_.end());
         stops_.erase(std::upper_bound(stops_.begin(), stops_.end(), most_held_), stops_.end());
@@ -141,14 +72,14 @@ class PriceSearch {
     // The same with it. Not proven may also mean that it was stopped.
     bool proves(double flow) {
         if (hardest_ > 0 && !search(flow, hardest_)) return false;
-        std::vector<Proof> proofs;
+        std::vector<DeliveredProof> proofs;
         for (const DeliveredPrices& prices : known_) {
             proofs.emplace_back(kinds_, needs_, prices, flow);
         }
         double proven = 0;
         for (std::int32_t interval = 0; interval < kMostIntervals; ++interval) {
             double reached = proven;
-            for (const Proof& proof : proofs) {
+            for (const DeliveredProof& proof : proofs) {
                 if (proof.margin(proven) > 0) {
                     reached = std::max(reached, proof.proven_up_to(proven, stops_));
                 }
@@ -182,11 +113,11 @@ class PriceSearch {
     }
 
     // Prices that break the inequality for this flow and, if given, this R.
-    std::optional<Proof> search(double flow, std::optional<double> held_tokens) {
+    std::optional<DeliveredProof> search(double flow, std::optional<double> held_tokens) {
         double free = 1;  // of the R tokens, what is not of rows on links
         if (held_tokens) {
             free -= needs_.tokens_on_links(flow) / *held_tokens;
-            if (free <= 0) return Proof(kinds_, needs_, nothing_but_held(), flow);
+            if (free <= 0) return DeliveredProof(kinds_, needs_, nothing_but_held(), flow);
         }
         GrowingLp lp(limits(free));
         std::vector<GrowingLp::Term> all;
@@ -201,10 +132,10 @@ class PriceSearch {
         for (std::int32_t round = 0; round < kMostPriceRounds; ++round) {
             if (stopped() || !lp.solve()) return std::nullopt;
             const double reached = lp.objective();
-            if (reached >= 1 - kRoundings) return std::nullopt;
+            if (reached >= 1 - kSolverRoundings) return std::nullopt;
             const std::vector<double> solved = lp.prices();
             const DeliveredPrices prices = unscaled(solved, held_tokens);
-            Proof proof(kinds_, needs_, prices, flow);
+            DeliveredProof proof(kinds_, needs_, prices, flow);
             const double margin = proof.margin(held_tokens.value_or(0));
             if (margin > kSureMargin * (1 - reached)) {
                 if (held_tokens) keep(prices);
@@ -270,7 +201,7 @@ class PriceSearch {
     }
 
     // Of each kind the configuration that earns most, where that is more than the program knows.
-    bool add_columns(GrowingLp& lp, const Proof& proof, const DeliveredPrices& prices,
+    bool add_columns(GrowingLp& lp, const DeliveredProof& proof, const DeliveredPrices& prices,
                      const std::vector<double>& solved, double flow,
                      std::optional<double> held_tokens) {
         bool news = false;
@@ -305,10 +236,10 @@ double simple_bound(const std::vector<MachineKind>& kinds, const TokenNeeds& nee
     double decodes = 0;
     double prompts = 0;
     for (const MachineKind& kind : kinds) {
-        decodes += kind.count / kind.batches.front().row_s;
-        prompts += kind.count / kind.prompt_row_s;
+        decodes = add_up(decodes, divide_up(kind.count, kind.batches.front().row_s));
+        prompts = add_up(prompts, divide_up(kind.count, kind.prompt_row_s));
     }
-    return std::min(decodes, prompts / needs.prompt_rows) / needs.n_layers;
+    return divide_up(std::min(decodes, divide_up(prompts, needs.prompt_rows)), needs.n_layers);
 }
 
 // Lowers `high` to about the least flow that is proven to be impossible.
@@ -341,9 +272,10 @@ DeliveredBound delivered_bound(const Problem& problem, const spec::CostModel& co
     CHECK(options.lengths.output > 0 && !options.lengths.contexts.empty());
     std::vector<MachineKind> kinds = machine_kinds(problem, costs, options.stop);
     if (kinds.empty()) return {};
-    TokenNeeds needs{.n_layers = problem.model.n_layers,
-                     .prompt_rows = options.lengths.prompt / options.lengths.output,
-                     .contexts = options.lengths.contexts};
+    TokenNeeds needs{
+        .n_layers = problem.model.n_layers,
+        .prompt_rows = std::max(divide_down(options.lengths.prompt, options.lengths.output), 0.0),
+        .contexts = options.lengths.contexts};
     DeliveredBound bound;
     bound.tokens_per_s = simple_bound(kinds, needs);
     if (!std::isfinite(bound.tokens_per_s) || !(bound.tokens_per_s > 0)) return {};

@@ -41,8 +41,16 @@
 // known for every R. For given prices the left side less the right one is concave in R between two
 // neighbouring values of K, so it need be looked at there and at the ends only: a few sets of
 // prices, each for an interval of R, cover all R up to that which no memory has room for. CLP and
-// column generation find them; they are checked in floating point with a margin of 1e-9 of all
-// terms, none of which is negative, so no rounding of the solver can make the bound wrong.
+// column generation find them.
+//
+// Rounding. Any prices prove what they prove, so the solver's roundings do not matter. At them the
+// inequality is evaluated in doubles, every operation rounded outwards (plan/bounds/outward.h): the
+// left side, the context on links and what rows cost are never more than what is exact, e R and the
+// right side never less. All are sums and products of what is not negative, or differences of a
+// bound of one kind and one of the other, so they stay bounds, and no margin is needed. The best
+// batch at given prices is searched for among points that are exactly convex; what a comparison
+// that rounding misleads can cost is in delivered_machine.cc. What is exact is meant of the doubles
+// that come in: lengths, KV tokens, times of the cost model, latencies and rates of links.
 //
 // Contexts. Between two of ContextShare a row counts as a mixture of both. All that it costs and
 // needs is linear in its context, so this only widens what schedules can do.

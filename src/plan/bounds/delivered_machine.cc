@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "base/index.h"
+#include "plan/bounds/outward.h"
 
 namespace helix::plan {
 namespace {
@@ -36,8 +38,50 @@ std::vector<std::int32_t> probed_prompts() {
     return sizes;
 }
 
-// The batches whose t row_s + e batch_s is least for some t, e >= 0.
+// Products of two of these, or of one with a step of kept times, are doubles of full precision.
+constexpr double kLeastPrice = 1e-60;
+constexpr double kMostPrice = 1e60;
+
+// What the cost of a batch that is taken for the best is less the least cost, at the most, as a
+// share of it (MachineEarnings::least_cost): 5 roundings of 2^-53 each, and some.
+constexpr double kSearchError = 0x1p-49;
+
+// Rounds times down to multiples of a power of 2 so that each is a whole number below 2^53 of it,
+// exactly: comparisons of them in whole numbers are exact.
+class TimeSteps {
+  public:
+    explicit TimeSteps(double most_s) {
+        if (most_s >= kLeastPrice) exponent_ = 52 - std::ilogb(most_s);
+    }
+    double whole(double s) const { return exponent_ ? std::floor(std::ldexp(s, *exponent_)) : 0.0; }
+    double seconds(double whole) const { return exponent_ ? std::ldexp(whole, -*exponent_) : 0.0; }
+
+  private:
+    std::optional<int> exponent_;  // none: all times count as 0
+};
+
+// Whether b lies on or above the straight line from a to c, their coordinates being whole numbers.
+bool is_no_corner(const BatchTime& a, const BatchTime& b, const BatchTime& c) {
+    __extension__ using Wide = __int128;
+    const auto difference = [](double x, double y) {
+        return Wide(static_cast<std::int64_t>(x) - static_cast<std::int64_t>(y));
+    };
+    return difference(b.row_s, a.row_s) * difference(c.batch_s, a.batch_s) <=
+           difference(b.batch_s, a.batch_s) * difference(c.row_s, a.row_s);
+}
+
+// The batches whose t row_s + e batch_s is least for some t, e >= 0, their times rounded down.
 std::vector<BatchTime> useful_batches(std::vector<BatchTime> batches) {
+    BatchTime most;
+    for (const BatchTime& batch : batches) {
+        most.row_s = std::max(most.row_s, batch.row_s);
+        most.batch_s = std::max(most.batch_s, batch.batch_s);
+    }
+    const TimeSteps row(most.row_s);
+    const TimeSteps whole_batch(most.batch_s);
+    for (BatchTime& batch : batches) {
+        batch = {row.whole(batch.row_s), whole_batch.whole(batch.batch_s)};
+    }
     std::sort(batches.begin(), batches.end(), [](const BatchTime& a, const BatchTime& b) {
         return a.row_s != b.row_s ? a.row_s < b.row_s : a.batch_s < b.batch_s;
     });
@@ -45,14 +89,13 @@ std::vector<BatchTime> useful_batches(std::vector<BatchTime> batches) {
     for (const BatchTime& batch : batches) {
         if (!hull.empty() && batch.batch_s >= hull.back().batch_s) continue;
         while (hull.size() >= 2) {
-            const BatchTime& a = hull[hull.size() - 2];
-            const BatchTime& b = hull.back();
-            const double turn = (b.row_s - a.row_s) * (batch.batch_s - a.batch_s) -
-                                (b.batch_s - a.batch_s) * (batch.row_s - a.row_s);
-            if (turn > 0) break;
+            if (!is_no_corner(hull[hull.size() - 2], hull.back(), batch)) break;
             hull.pop_back();
         }
         hull.push_back(batch);
+    }
+    for (BatchTime& batch : hull) {
+        batch = {row.seconds(batch.row_s), whole_batch.seconds(batch.batch_s)};
     }
     return hull;
 }
@@ -101,10 +144,11 @@ class Probe {
         for (std::size_t k = 1; k < times.size(); ++k) {
             const bool between = prompts_[k] - prompts_[k - 1] > 1;
             const double time = between ? std::min(times[k - 1], times[k]) : times[k];
-            least = std::min(least, time - prompts_[k] * prompt_row_s);
+            const double paid = multiply_up(prompt_row_s, prompts_[k]);
+            least = std::min(least, subtract_down(time, paid));
         }
-        least = std::max(least * (1 - 1e-12), 0.0);
-        batches.push_back({least / decodes, least});
+        least = std::max(least, 0.0);
+        batches.push_back({std::max(divide_down(least, decodes), 0.0), least});
     }
 
     const spec::NodeSpec& node_;
@@ -124,8 +168,14 @@ bool are_alike(const spec::NodeSpec& a, const spec::NodeSpec& b) {
 
 double TokenNeeds::tokens_on_links(double flow) const {
     double mean_context = 0;
-    for (const ContextShare& context : contexts) mean_context += context.share * context.tokens;
-    return flow * mean_context * travel_s;
+    for (const ContextShare& context : contexts) {
+        mean_context = add_down(mean_context, multiply_down(context.share, context.tokens));
+    }
+    return std::max(multiply_down(multiply_down(flow, mean_context), travel_s), 0.0);
+}
+
+double usable_price(double price) {
+    return price >= kLeastPrice && price <= kMostPrice ? price : 0;
 }
 
 std::vector<MachineKind> machine_kinds(const Problem& problem, const spec::CostModel& costs,
@@ -167,9 +217,9 @@ MachineEarnings::MachineEarnings(const MachineKind& kind, const TokenNeeds& need
         const double part = static_cast<double>(j) / needs.n_layers;
         const std::size_t before = best;
         while (best + 1 < points.size() && points[best].busy * part > 1) ++best;
-        const double price = points[best].time_price;
+        const double price = usable_price(points[best].time_price);
         if (best != before) rest = beyond(price);
-        by_layers_.push_back(price + rest * part);
+        by_layers_.push_back(add_up(price, multiply_up(rest, divide_up(j, needs.n_layers))));
         time_prices_.push_back(price);
     }
 }
@@ -181,27 +231,52 @@ double MachineEarnings::row_cost(std::size_t context, const BatchTime& batch,
             prices_.held * needs_.contexts[context].tokens * batch.batch_s);
 }
 
-// Costs fall along the batches up to the best, then rise.
+// Costs fall along the batches up to the best, then rise: how they change from one to the next,
+// for each second that a row takes longer, is t + h s, with h the price of a second of a whole
+// batch and s the slope of the batches there, which rises because they are convex.
+//
+// The comparison of t (row_s more) with h (batch_s less) has five roundings at most, none below the
+// range of doubles, so it goes wrong only where |t + h s| is less than 5.01 x 2^-53 t. Say that
+// this leads to batch m and that k is the best. If k > m, the changes from m on are not below that
+// (those after m are greater than the one that was misjudged), so the cost of m is more than that
+// of k by 5.01 x 2^-53 t (row_s of k) at the most, which is no more than that share of the cost of
+// k. If k < m, the changes up to m are not above it, and the same follows with the cost of m.
 std::size_t MachineEarnings::best_batch(std::size_t context, double time_price) const {
+    const double held = prices_.held * needs_.contexts[context].tokens;
     std::size_t first = 0;
     std::size_t last = kind_.batches.size() - 1;
     while (first < last) {
         const std::size_t middle = (first + last) / 2;
-        const bool falls = row_cost(context, kind_.batches[middle + 1], time_price) <
-                           row_cost(context, kind_.batches[middle], time_price);
+        const BatchTime& here = kind_.batches[middle];
+        const BatchTime& next = kind_.batches[middle + 1];
+        const bool falls =
+            time_price * (next.row_s - here.row_s) < held * (here.batch_s - next.batch_s);
         (falls ? first : last) = falls ? middle + 1 : middle;
     }
     return first;
 }
 
+// Of a context's rows in all layers, rounded down; no more than with any of the batches.
+double MachineEarnings::least_cost(std::size_t context, double time_price) const {
+    const ContextShare& of = needs_.contexts[context];
+    const BatchTime& batch = kind_.batches[best_batch(context, time_price)];
+    const double held = multiply_down(prices_.held, of.tokens);
+    const double one = add_down(multiply_down(time_price, batch.row_s),
+                                multiply_down(std::max(held, 0.0), batch.batch_s));
+    const double rows = multiply_down(below(rows_), of.share);
+    return multiply_down(multiply_down(std::max(rows, 0.0), std::max(one, 0.0)), 1 - kSearchError);
+}
+
 double MachineEarnings::beyond(double time_price) const {
     double sum = 0;
     for (std::size_t c = 0; c < needs_.contexts.size(); ++c) {
-        const BatchTime& batch = kind_.batches[best_batch(c, time_price)];
-        sum += std::max(0.0, prices_.decodes[c] - row_cost(c, batch, time_price));
+        const double cost = least_cost(c, time_price);
+        sum = add_up(sum, std::max(0.0, subtract_up(prices_.decodes[c], cost)));
     }
-    const double prompt_cost = time_price * rows_ * needs_.prompt_rows * kind_.prompt_row_s;
-    return sum + std::max(0.0, prices_.prompts - prompt_cost);
+    const double prompt_rows = multiply_down(below(rows_), needs_.prompt_rows);
+    const double one = multiply_down(time_price, kind_.prompt_row_s);
+    const double cost = multiply_down(std::max(prompt_rows, 0.0), std::max(one, 0.0));
+    return add_up(sum, std::max(0.0, subtract_up(prices_.prompts, cost)));
 }
 
 // Where beyond() bends, with the time that the rows of all layers take from there on. What is

@@ -26,7 +26,8 @@ struct MachineKind {
     std::int32_t count = 0;
     std::vector<double> kv_tokens;  // [j]: as NodeCapacity::kv_tokens, up to the most layers
     double prompt_row_s = 0;
-    // row_s rises and batch_s falls: only what is best for some price of time in a batch.
+    // row_s rises and batch_s falls, and the points (row_s, batch_s) are convex, exactly: only what
+    // is best for some price of time in a batch.
     std::vector<BatchTime> batches;
 
     std::int32_t most() const { return static_cast<std::int32_t>(kv_tokens.size()) - 1; }
@@ -39,11 +40,12 @@ std::vector<MachineKind> machine_kinds(const Problem& problem, const spec::CostM
 // What a token of the flow needs.
 struct TokenNeeds {
     std::int32_t n_layers = 0;
-    double prompt_rows = 0;              // for each token
+    double prompt_rows = 0;              // for each token, at the least
     std::vector<ContextShare> contexts;  // of its row
     double travel_s = 0;                 // of its row on links, at the least
 
-    // Tokens of context whose row is on links, in the mean, where so many tokens/s are delivered.
+    // Tokens of context whose row is on links, in the mean, where so many tokens/s are delivered:
+    // rounded down.
     double tokens_on_links(double flow) const;
 };
 
@@ -54,6 +56,10 @@ struct DeliveredPrices {
     double kv = 0;    // of a token's KV in one layer
     double held = 0;  // for each token of context of the rows that are in batches, mean
 };
+
+// The price itself, or 0 if it is not above 0 or so large or small that products of it would leave
+// the range of doubles. Any prices prove what they prove, these too.
+double usable_price(double price);
 
 // What a machine does: shares of what its layers can have of the flow's rows, by context and of
 // prompts. For a flow of 1 token/s and one layer: its time, and the tokens of context in batches.
@@ -70,7 +76,8 @@ struct MachineWork {
 // price t for its time, a row of context k that is paid w earns at most w less the least of
 // t row_s + held k batch_s over `batches`, or nothing. So all that it can earn is at most
 //     t + j / L * (sum over contexts and prompts of what their rows earn beyond that)
-// for every t >= 0; this takes the best t. Whatever t is taken, the result is a bound.
+// for every t >= 0; this takes about the best t. Whatever t is taken, the result is a bound, and it
+// is rounded up. Prices are usable ones.
 class MachineEarnings {
   public:
     MachineEarnings(const MachineKind& kind, const TokenNeeds& needs, const DeliveredPrices& prices,
@@ -87,6 +94,7 @@ class MachineEarnings {
 
     std::size_t best_batch(std::size_t context, double time_price) const;
     double row_cost(std::size_t context, const BatchTime& batch, double time_price) const;
+    double least_cost(std::size_t context, double time_price) const;
     double beyond(double time_price) const;
     std::vector<TurningPoint> turning_points() const;
     MachineWork work_at(double time_price) const;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/index.h"
+#include "plan/bounds/outward.h"
 
 namespace helix::plan {
 namespace {
@@ -16,9 +17,9 @@ constexpr double kNoWay = std::numeric_limits<double>::infinity();
 
 double message_s(const spec::LinkSpec& link, std::int64_t bytes) {
     const double sent_s = link.bandwidth_bytes_per_s > 0
-                              ? static_cast<double>(bytes) / link.bandwidth_bytes_per_s
+                              ? divide_down(static_cast<double>(bytes), link.bandwidth_bytes_per_s)
                               : 0;
-    return link.latency_s + sent_s;
+    return std::max(add_down(link.latency_s, sent_s), 0.0);
 }
 
 }  // namespace
@@ -35,10 +36,11 @@ double least_travel_s(const Problem& problem) {
             const bool first = link.from == spec::kCoordinator;
             if (first != (layers == 0)) continue;
             const double began_s = first ? 0 : until[at(layers)][at(link.from)];
+            if (began_s == kNoWay) continue;
             const std::int64_t bytes =
                 first ? problem.model.token_bytes : problem.model.activation_bytes_per_token;
             double& known = arrived[at(link.to)];
-            known = std::min(known, began_s + message_s(link, bytes));
+            known = std::min(known, std::max(add_down(began_s, message_s(link, bytes)), 0.0));
         }
         for (std::size_t node = 0; node < n; ++node) {
             if (arrived[node] == kNoWay) continue;
@@ -53,8 +55,10 @@ double least_travel_s(const Problem& problem) {
     double least = kNoWay;
     for (const spec::LinkSpec& link : problem.cluster.links) {
         if (link.from == spec::kCoordinator || link.to != spec::kCoordinator) continue;
-        least = std::min(
-            least, until[at(n_layers)][at(link.from)] + message_s(link, problem.model.token_bytes));
+        const double began_s = until[at(n_layers)][at(link.from)];
+        if (began_s == kNoWay) continue;
+        const double back_s = message_s(link, problem.model.token_bytes);
+        least = std::min(least, std::max(add_down(began_s, back_s), 0.0));
     }
     return least == kNoWay ? 0 : least;
 }
