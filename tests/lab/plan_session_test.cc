@@ -9,6 +9,7 @@
 
 #include "lab/planning/plan_changes.h"
 #include "own_folder.h"
+#include "paper_data.h"
 
 namespace helix::lab::plan_session_test {
 namespace {
@@ -121,6 +122,32 @@ TEST_F(PlanSessionTest, ThePolicyGoesWithThePlan) {
     plan::PlanReport other = usual;
     other.policy = {1, 1, 3};
     EXPECT_EQ(placement_file(*one, other).policy, other.policy);
+}
+
+// Separate pipelines that hold more layers than the tables cover are simulated like any plan, with
+// the KV room that the plan took them to have.
+TEST_F(PlanSessionTest, PlansBeyondTheTablesAreSimulatedToo) {
+    const std::string data = kPaperData;
+    source_.cluster = data + "/clusters/single24.json";
+    source_.model = "llama2-70b";
+    source_.profiles = data + "/profiles";
+    const auto single24 = load_problem(source_);
+    ASSERT_TRUE(single24.ok()) << single24.error().message;
+    settings_.options.method = plan::Method::separate;
+    const plan::PlanReport report = plan(*single24);
+    ASSERT_EQ(report.placement.layers.size(), 24U);
+    EXPECT_EQ(report.notes.size(), 3U);
+    ASSERT_TRUE(report.prediction);
+    ASSERT_TRUE(report.alone);
+    EXPECT_GT(report.alone->requests, 0);
+    std::size_t beyond = 0;
+    for (std::size_t n = 0; n < report.placement.layers.size(); ++n) {
+        const std::int32_t held = report.placement.layers[n].size();
+        if (held <= single24->capacities.nodes[n].most()) continue;
+        ++beyond;
+        EXPECT_GE(single24->capacities.kv_tokens(n, held), 4096);
+    }
+    EXPECT_EQ(beyond, 24U);
 }
 
 TEST_F(PlanSessionTest, WithoutAJudgeItSaysNothingOfOneUser) {
