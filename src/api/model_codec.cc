@@ -195,6 +195,23 @@ std::optional<std::vector<Token>> ModelCodec::encode_infill(std::string_view bef
     return tokens;
 }
 
+// As BERT and RoBERTa were trained: [CLS] a [SEP] b [SEP], and <s> a </s></s> b </s>.
+std::optional<std::vector<Token>> ModelCodec::encode_pair(std::string_view query,
+                                                          std::string_view document) const {
+    if (!keeps_ends_ || !tokenizer_->bos() || !tokenizer_->eos()) return {};
+    std::vector<Token> tokens{*tokenizer_->bos()};
+    const auto add = [&](std::string_view text) {
+        const auto piece = tokenizer_->encode(text, {.add_special = false, .parse_special = false});
+        tokens.insert(tokens.end(), piece.begin(), piece.end());
+        tokens.push_back(*tokenizer_->eos());
+    };
+    add(query);
+    const bool one_separator = tokenizer_->vocabulary().model == text::kWordPieceTokenizer;
+    if (!one_separator) tokens.push_back(*tokenizer_->eos());
+    add(document);
+    return tokens;
+}
+
 std::vector<Token> ModelCodec::encode(std::string_view text, bool add_special) const {
     std::vector<Token> tokens =
         tokenizer_->encode(text, {.add_special = add_special, .parse_special = true});

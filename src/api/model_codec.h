@@ -47,6 +47,8 @@ class ModelCodec final : public TextCodec {
     std::vector<Token> encode_pieces(std::span<const PromptPiece> pieces) const override;
     std::optional<std::vector<Token>> encode_infill(std::string_view before,
                                                     std::string_view after) const override;
+    std::optional<std::vector<Token>> encode_pair(std::string_view query,
+                                                  std::string_view document) const override;
     base::Status check_grammar(const spec::OutputGrammar& grammar) const override;
     std::string decode(std::span<const Token> tokens, bool skip_special) const override;
     std::string token_bytes(Token token) const override;

@@ -33,7 +33,7 @@ struct ModelInfo {
     std::string kv_type = {};                     // of its KV pages, as --kv says it
     spec::Pooling pooling = spec::Pooling::mean;  // of embeddings; none: it has none to give
     bool ranks = false;                           // it says how well documents fit a query
-    bool encoder = false;                         // it makes embeddings and writes no text
+    bool encoder = false;                         // it makes embeddings or ranks, and no text
 };
 
 struct ModelEntry {

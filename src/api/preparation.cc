@@ -96,9 +96,11 @@ class Preparation {
         }
         if (out_.model == nullptr) return model_not_found(out_.request.model);
         if (!out_.model->info.encoder || out_.request.nothing_asked) return {};
-        return bad_field("model", fmt::format("The model '{}' is an encoder: it makes embeddings "
-                                              "(/v1/embeddings) and writes no text.",
-                                              out_.model->info.name));
+        const char* does = out_.model->info.ranks
+                               ? "a cross-encoder: it ranks documents (/v1/rerank)"
+                               : "an encoder: it makes embeddings (/v1/embeddings)";
+        return bad_field("model", fmt::format("The model '{}' is {} and writes no text.",
+                                              out_.model->info.name, does));
     }
 
     void limit_to(const ModelEntry& model) {

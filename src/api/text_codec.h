@@ -62,6 +62,13 @@ class TextCodec {
                                                             std::string_view /*after*/) const {
         return {};
     }
+    // Encodes a query and a document as the one text that a cross-encoder reads, its ends and what
+    // stands between the two included; nothing if the vocabulary has no tokens for these. What they
+    // write out of control tokens is text.
+    virtual std::optional<std::vector<Token>> encode_pair(std::string_view /*query*/,
+                                                          std::string_view /*document*/) const {
+        return {};
+    }
     // Checks that some token may begin an answer under the grammar, which compiles, and that it can
     // end within the grammar's tokens. An error is the caller's fault, and names the limit if one
     // was hit. Without a vocabulary nothing is checked.

@@ -32,7 +32,11 @@ void tell_pooling(const api::ModelInfo& model) {
         LOG_INFO("embeddings have {} values, by pooling \"{}\"", model.hidden,
                  spec::to_string(model.pooling));
     }
-    if (model.encoder) LOG_INFO("it is an encoder: it answers /v1/embeddings and writes no text");
+    if (model.encoder) {
+        LOG_INFO("it is {} and writes no text",
+                 model.ranks ? "a cross-encoder: it answers /v1/rerank and /v1/score"
+                             : "an encoder: it answers /v1/embeddings");
+    }
     if (model.ranks) LOG_INFO("documents can be ranked (/v1/rerank)");
 }
 

@@ -235,8 +235,11 @@ void add_config_lines(TextLines& out, const ModelInfo& info) {
     out.line("layers", fmt::format("{} of {}", config.n_layers, layer_sizes_text(spec)));
     out.line("embedding", human_bytes(spec.embedding_bytes));
     if (config.encoder) {
-        out.line("encoder", fmt::format("makes embeddings, by pooling \"{}\", and writes no text",
-                                        spec::to_string(config.pooling)));
+        out.line("encoder",
+                 config.rank_head.of_pairs
+                     ? std::string("reads a query and a document, and ranks (a cross-encoder)")
+                     : fmt::format("makes embeddings, by pooling \"{}\", and writes no text",
+                                   spec::to_string(config.pooling)));
     } else {
         out.line("output head", fmt::format("{}{}", human_bytes(spec.head_bytes),
                                             config.tied_embeddings ? " (the embedding's)" : ""));

@@ -228,7 +228,8 @@ base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file) {
         model.embedding_bytes += config.encoder ? bytes_of(file, name) : 0;
     model.encoder = config.encoder;
     model.head_bytes = bytes_of(file, "output_norm.weight") + bytes_of(file, "output_norm.bias") +
-                       bytes_of(file, kClassifierHead) +
+                       bytes_of(file, kClassifierHead) + bytes_of(file, kClassifierHeadBias) +
+                       bytes_of(file, kClassifierDense) + bytes_of(file, kClassifierDenseBias) +
                        (config.tied_embeddings ? bytes_of(file, "token_embd.weight")
                                                : bytes_of(file, "output.weight"));
     model.activation_bytes_per_token = spec::activation_bytes_per_token(config.hidden);

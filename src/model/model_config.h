@@ -59,6 +59,9 @@ enum class QkNorm {
 struct RankHead {
     std::string tensor;
     std::vector<std::int32_t> rows;  // at least 2, or none: the model cannot rank
+    // A cross-encoder's: of one row, whose logit has a bias, and behind a dense layer and tanh of
+    // the first token's state. The score is the logit's sigmoid.
+    bool of_pairs = false;
     bool present() const { return !rows.empty(); }
 };
 
@@ -177,9 +180,11 @@ struct ModelConfig {
     bool sum_norms = false;
     bool feed_forward_bias = false;  // of both matrices
     // Rows of tables that are added to the embeddings of tokens: one for each position, and one for
-    // each kind of text, of which all texts have the first. 0: there is no such table.
+    // each kind of text, of which all texts have the first, but what a cross-encoder reads behind
+    // the first separator has the second. 0: there is no such table.
     std::int32_t n_positions = 0;
     std::int32_t n_token_types = 0;
+    std::int32_t separator = -1;  // a token; -1: all of a text is of the first kind
 
     // The window of a layer, 0 for none.
     std::int32_t window_of(std::int32_t layer) const {

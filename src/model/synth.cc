@@ -78,8 +78,7 @@ class SynthTensors {
             add_feed_forward();
         }
         if (!traits_.encoder) add_head();
-        if (shape_.reranks)
-            tensors_.push_back({kClassifierHead, {hidden_, 2}, 0, keeping(hidden_)});
+        if (shape_.reranks) add_rank_head();
         add_rope_factors();
         return std::move(tensors_);
     }
@@ -91,6 +90,18 @@ class SynthTensors {
         if (!shape_.tied_embeddings) {
             tensors_.push_back({"output.weight", {hidden_, shape_.vocab}, 0, keeping(hidden_)});
         }
+    }
+
+    void add_rank_head() {
+        const float dev = keeping(hidden_);
+        if (!traits_.encoder) {
+            tensors_.push_back({kClassifierHead, {hidden_, 2}, 0, dev});
+            return;
+        }
+        tensors_.push_back({kClassifierDense, {hidden_, hidden_}, 0, dev});
+        tensors_.push_back({kClassifierDenseBias, {hidden_}, 0, 0.1F});
+        tensors_.push_back({kClassifierHead, {hidden_, 1}, 0, 2 * dev});
+        tensors_.push_back({kClassifierHeadBias, {1}, 0, 0.3F});
     }
 
     void add_encoder_input() {
@@ -389,7 +400,7 @@ void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quan
         }
     }
     if (shape.n_experts > 0) set_experts(builder, shape);
-    if (shape.reranks) {
+    if (shape.reranks && !traits_of(shape).encoder) {
         builder.set(key("pooling_type"), static_cast<std::uint32_t>(spec::Pooling::rank));
         builder.set(key("classifier.output_labels"), std::vector<std::string>{"yes", "no"});
         builder.set("tokenizer.chat_template.rerank", kRankTemplate);

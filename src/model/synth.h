@@ -41,7 +41,9 @@ struct SynthShape {
     std::int32_t n_experts_used = 0;
     std::int32_t sliding_window = 0;  // or the positions of a chunk; 0: the architecture's own
     SynthRopeScaling rope_scaling = {};
-    bool reranks = false;       // it has the head, labels and template of a Qwen3-Reranker
+    // It has the head, labels and template of a Qwen3-Reranker, or of an encoder the head of a
+    // cross-encoder (pooling must be rank).
+    bool reranks = false;
     std::int32_t rope_dim = 0;  // of a head; 0: all
     bool qkv_bias = false;      // where the architecture leaves it open
     // As attention.sliding_window_pattern; 0: the architecture's own.

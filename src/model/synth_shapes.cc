@@ -135,7 +135,8 @@ void add_likes_with_experts(std::vector<SynthShape>& all) {
 }
 
 // They have the mechanisms of the models that they are called after: bge (and any other BERT),
-// nomic-embed-text, and bge-m3, whose vocabulary is one of unigrams.
+// nomic-embed-text, and bge-m3, whose vocabulary is one of unigrams; and of the cross-encoders
+// ms-marco-MiniLM and bge-reranker.
 void add_encoder_likes(std::vector<SynthShape>& all) {
     const auto add = [&](const char* name, const char* architecture) -> SynthShape& {
         SynthShape& shape = add_like(all, name, architecture);
@@ -153,6 +154,12 @@ void add_encoder_likes(std::vector<SynthShape>& all) {
     SynthShape& m3 = add("bge-m3", "bert");
     m3.context_length = 1024;
     m3.unigrams = true;
+    for (const bool unigrams : {false, true}) {
+        SynthShape& ranker = add(unigrams ? "bge-reranker" : "minilm-reranker", "bert");
+        ranker.pooling = spec::Pooling::rank;
+        ranker.reranks = true;
+        ranker.unigrams = unigrams;
+    }
 }
 
 }  // namespace

@@ -12,11 +12,14 @@ enum class Pooling : std::uint8_t {
     mean = 1,  // the mean of all tokens
     cls = 2,   // the first token
     last = 3,  // the last token
-    rank = 4,  // no embedding but one value from 0 to 1, by the model's rank head at the last token
+    // No embedding but one value from 0 to 1, by the model's rank head at the last token, or at a
+    // cross-encoder's first.
+    rank = 4,
 };
 inline constexpr Pooling kLastPooling = Pooling::rank;
 
-// Whether the last token's state is all that is needed, and not those of the tokens before it.
+// Whether the last token's state is all that is needed, and not those of the tokens before it. (A
+// cross-encoder needs the first's, which it has with the last's: its texts are never cut.)
 constexpr bool needs_last_alone(Pooling pooling) {
     return pooling == Pooling::last || pooling == Pooling::rank;
 }

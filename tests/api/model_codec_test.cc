@@ -75,6 +75,42 @@ TEST_F(ModelCodecTest, AnEncodersTextKeepsItsEnd) {
     }
 }
 
+TEST_F(ModelCodecTest, AnEncodersPairOfTextsStandsBetweenItsEnds) {
+    EXPECT_FALSE(codec_->encode_pair("water", "fire").has_value()) << "it is no encoder";
+    struct Case {
+        const char* name;
+        Token begin, end;
+    };
+    for (const Case& one : {Case{"minilm-reranker", 2, 3}, Case{"bge-reranker", 1, 2}}) {
+        const std::string name = one.name;
+        model::SynthOptions options;
+        options.shape = name;
+        options.threads = 1;
+        options.path = ::testing::TempDir() + "helix-codec-" + name + ".gguf";
+        ASSERT_TRUE(model::synth_model(options).ok());
+        auto codec = ModelCodec::create(**model::GgufFile::open(options.path));
+        std::remove(options.path.c_str());
+        ASSERT_TRUE(codec.ok()) << codec.error().message;
+        const auto of_text = [&](const std::string& text) {
+            auto tokens = (*codec)->encode(text, true);
+            EXPECT_EQ(tokens.front(), one.begin);
+            EXPECT_EQ(tokens.back(), one.end);
+            return tokens;
+        };
+        // The second text without its beginning, and between words as RoBERTa was trained one more
+        // end.
+        std::vector<Token> expected = of_text("a small machine");
+        const auto second = of_text("water");
+        if (name == "bge-reranker") expected.push_back(one.end);
+        expected.insert(expected.end(), second.begin() + 1, second.end());
+        EXPECT_EQ((*codec)->encode_pair("a small machine", "water"), expected);
+        // What texts spell out is no end.
+        const auto spelt = (*codec)->encode_pair((*codec)->token_bytes(one.end), "water");
+        ASSERT_TRUE(spelt.has_value());
+        EXPECT_EQ(count(*spelt, one.end), name == "bge-reranker" ? 3 : 2);
+    }
+}
+
 TEST_F(ModelCodecTest, WithoutATemplateMessagesAreGivenAsPlainLines) {
     use_template(kPlainTemplate);
     const auto tokens = chat(Json::parse(R"([{"role":"system","content":"Once"},

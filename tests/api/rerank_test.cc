@@ -15,6 +15,11 @@ class RankCodec final : public ByteCodec {
   public:
     explicit RankCodec(std::string written) : written_(std::move(written)) {}
     std::string_view rerank_template() const override { return written_; }
+    std::optional<std::vector<Token>> encode_pair(std::string_view query,
+                                                  std::string_view document) const override {
+        if (written_ == "no ends") return {};
+        return encode("(" + std::string(query) + ")(" + std::string(document) + ")", false);
+    }
 
   private:
     std::string written_;
@@ -197,6 +202,45 @@ TEST_F(RerankTest, AModelThatCannotRankSaysSo) {
         EXPECT_EQ(error["param"], "model");
         EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("cannot rank"));
     }
+}
+
+TEST_F(RerankTest, ACrossEncoderReadsPairsOfTexts) {
+    model_.encoder = true;
+    EXPECT_EQ(rank("/rerank", {{"query", "q"}, {"documents", {"a", "b"}}}, {0.25F, 0.5F}).status,
+              200);
+    EXPECT_EQ(prompts_, (std::vector<std::string>{"(q)(a)", "(q)(b)"}));
+    EXPECT_EQ(rank("/score", {{"text_1", {"p", "q"}}, {"text_2", {"a", "b"}}}, {0, 1}).status, 200);
+    EXPECT_EQ(prompts_, (std::vector<std::string>{"(p)(a)", "(q)(b)"}));
+    const Json error =
+        refused("/rerank", {{"query", "q"}, {"documents", "d"}, {"instruction", "Be kind"}});
+    EXPECT_EQ(error["param"], "instruction");
+    EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("cross-encoder"));
+    // Of a context of 200 all, since nothing is drawn behind it.
+    const auto of_length = [](std::size_t length) {
+        return Json{{"query", "q"}, {"documents", std::string(length - 5, 'a')}};
+    };
+    EXPECT_EQ(rank("/rerank", of_length(200), {0.5F}).status, 200);
+    EXPECT_EQ(refused("/rerank", of_length(201))["code"], "context_length_exceeded");
+    const Json chat =
+        refused("/v1/chat/completions",
+                Json::parse(R"({"messages":[{"role":"user","content":"Hi"}]})"))["message"];
+    EXPECT_THAT(chat.get<std::string>(), HasSubstr("is a cross-encoder: it ranks documents"));
+}
+
+TEST_F(RerankTest, AnEncoderThatIsNoCrossEncoderCannotRank) {
+    model_.encoder = true;
+    model_.ranks = false;
+    const Json error = refused("/rerank", {{"query", "q"}, {"documents", "d"}});
+    EXPECT_THAT(error["message"].get<std::string>(),
+                HasSubstr("an encoder without the head of a cross-encoder"));
+}
+
+TEST_F(RerankTest, ACrossEncoderWhoseVocabularyHasNoEndsOfTextsSaysSo) {
+    model_.encoder = true;
+    template_ = "no ends";
+    const Json error = refused("/rerank", {{"query", "q"}, {"documents", "d"}});
+    EXPECT_EQ(error["param"], "model");
+    EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("no tokens for the ends"));
 }
 
 TEST_F(RerankTest, WhenTheClientGoesAwayWhatRunsIsCancelled) {

@@ -1,5 +1,6 @@
 // An encoder on two workers, as processes: the embeddings of one process, bit for bit, also when a
-// worker dies and another one takes its place; and nothing else is answered.
+// worker dies and another one takes its place; and nothing else is answered. Likewise the scores of
+// cross-encoders.
 
 #include <gtest/gtest.h>
 
@@ -22,17 +23,17 @@ std::string body_of(const std::string& answer) {
 
 class EncoderProcess : public ::testing::Test {
   protected:
-    void SetUp() override {
+    void make(const std::string& shape) {
         model::SynthOptions synth;
-        synth.shape = "bge";
+        synth.shape = shape;
         synth.quant = "bf16";
-        synth.path = folder_.file("bge.gguf");
+        synth.path = folder_.file("encoder.gguf");
         ASSERT_TRUE(model::synth_model(synth).ok());
     }
     // more: of the command line.
     std::unique_ptr<Process> serve(int port, const std::string& log,
                                    const std::vector<std::string>& more) const {
-        std::vector<std::string> words{"serve", "--model", folder_.file("bge.gguf"), "--listen",
+        std::vector<std::string> words{"serve", "--model", folder_.file("encoder.gguf"), "--listen",
                                        "127.0.0.1:" + std::to_string(port)};
         words.insert(words.end(), more.begin(), more.end());
         return std::make_unique<Process>(words, folder_.file(log));
@@ -59,11 +60,25 @@ class EncoderProcess : public ::testing::Test {
                                 text + "\"]}"));
     }
 
+    // The scores of three documents, and of none.
+    static std::string scores(int port) {
+        return body_of(http(port, "POST", "/v1/score",
+                            R"({"model": "default", "text_1": "a small machine",
+                                "text_2": ["water", "a machine of water", "once upon a time", ""]})"));
+    }
+    static void expect_refused(int port, const std::string& path, const std::string& body,
+                               const std::string& why) {
+        const std::string refused = http(port, "POST", path, body);
+        EXPECT_TRUE(refused.starts_with("HTTP/1.1 400")) << refused;
+        EXPECT_NE(refused.find(why), std::string::npos) << refused;
+    }
+
     Folder folder_;
     int port_ = free_port();
 };
 
 TEST_F(EncoderProcess, TwoWorkersMakeTheEmbeddingsOfOneProcessAlsoWhenOneDies) {
+    make("bge");
     const int alone_port = free_port();
     std::string expected;
     {
@@ -85,12 +100,11 @@ TEST_F(EncoderProcess, TwoWorkersMakeTheEmbeddingsOfOneProcessAlsoWhenOneDies) {
          {std::pair("/v1/chat/completions",
                     R"({"model": "default", "messages": [{"role": "user", "content": "Hi"}]})"),
           {"/v1/completions", R"({"model": "default", "prompt": "Hi"})"}}) {
-        const std::string refused = http(port_, "POST", path, body);
-        EXPECT_TRUE(refused.starts_with("HTTP/1.1 400")) << refused;
-        EXPECT_NE(refused.find("is an encoder: it makes embeddings (/v1/embeddings)"),
-                  std::string::npos)
-            << refused;
+        expect_refused(port_, path, body, "is an encoder: it makes embeddings (/v1/embeddings)");
     }
+    expect_refused(port_, "/v1/rerank",
+                   R"({"model": "default", "query": "Hi", "documents": ["Ho"]})",
+                   "an encoder without the head of a cross-encoder");
     // [CLS] and [SEP] are around every text, and count.
     const std::string tokens =
         body_of(http(port_, "POST", "/tokenize", R"({"model": "default", "prompt": "water"})"));
@@ -104,6 +118,37 @@ TEST_F(EncoderProcess, TwoWorkersMakeTheEmbeddingsOfOneProcessAlsoWhenOneDies) {
     const auto c = worker("c");
     const bool same = eventually([&] { return embeddings(port_, 60) == expected; }, 60);
     EXPECT_TRUE(same) << coordinator->log() << a->log() << c->log();
+}
+
+TEST_F(EncoderProcess, TwoWorkersMakeTheScoresOfOneProcess) {
+    for (const char* shape : {"minilm-reranker", "bge-reranker"}) {
+        SCOPED_TRACE(shape);
+        make(shape);
+        std::string expected;
+        {
+            const int port = free_port();
+            const auto alone = serve(port, "alone.log", {"--threads", "1"});
+            ASSERT_TRUE(ready(port)) << alone->log();
+            expected = scores(port);
+            ASSERT_NE(expected.find("\"index\":3"), std::string::npos) << expected;
+            EXPECT_NE(alone->log().find("it is a cross-encoder"), std::string::npos)
+                << alone->log();
+        }
+        port_ = free_port();
+        const auto coordinator = serve(port_, "serve.log", {"--no-worker", "--min-workers", "2"});
+        const auto a = worker("a");
+        const auto b = worker("b");
+        ASSERT_TRUE(ready(port_)) << coordinator->log();
+        // The time at which it was made is an answer's own.
+        const auto data = [](const std::string& body) {
+            return body.substr(body.find("\"data\""));
+        };
+        EXPECT_EQ(data(scores(port_)), data(expected)) << http(port_, "GET", "/helix/cluster");
+        expect_refused(port_, "/v1/embeddings", R"({"model": "default", "input": "Hi"})",
+                       "makes no embeddings");
+        expect_refused(port_, "/v1/completions", R"({"model": "default", "prompt": "Hi"})",
+                       "is a cross-encoder: it ranks documents (/v1/rerank)");
+    }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <numbers>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,9 +40,16 @@ class EncoderReference {
     // Of each token, behind the last layer.
     std::vector<Row> states(const std::vector<Token>& tokens) {
         std::vector<Row> x;
+        // A cross-encoder's document, behind the first [SEP], is of the second kind.
+        std::optional<Token> separator;
+        if (c_.rank_head.of_pairs && *weights_->file().get_string("tokenizer.ggml.model") == "bert")
+            separator =
+                static_cast<Token>(*weights_->file().get_int("tokenizer.ggml.seperator_token_id"));
+        std::size_t kind = 0;
         for (std::size_t p = 0; p < tokens.size(); ++p) {
             Row row = row_of("token_embd.weight", base::size_of(tokens[p]));
-            add(row, row_of("token_types.weight", 0));
+            add(row, row_of("token_types.weight", kind));
+            if (separator && tokens[p] == *separator) kind = 1;
             if (has("position_embd.weight")) add(row, row_of("position_embd.weight", p));
             x.push_back(norm(row, "token_embd_norm"));
         }
@@ -59,6 +67,12 @@ class EncoderReference {
         for (const double value : sum) squares += value * value;
         for (double& value : sum) value /= std::sqrt(squares);
         return sum;
+    }
+
+    double score(const std::vector<Token>& tokens) {
+        Row dense = linear("cls", states(tokens).front());
+        for (double& value : dense) value = std::tanh(value);
+        return 1 / (1 + std::exp(-linear("cls.output", dense)[0]));
     }
 
   private:
@@ -378,6 +392,119 @@ TEST_P(Encoder, WhatItCannotDoIsAnError) {
     ASSERT_FALSE(longer.ok());
     EXPECT_NE(longer.error().message.find("of which the model has 512"), std::string::npos)
         << longer.error().message;
+}
+
+void make_ranker(model::SynthShape& shape) {
+    make_bert(shape);
+    shape.pooling = Pooling::rank;
+    shape.reranks = true;
+}
+constexpr SynthKind kRankers[] = {{"bert", make_ranker}, {"xlm_roberta", [](model::SynthShape& s) {
+                                                              make_ranker(s);
+                                                              s.unigrams = true;
+                                                          }}};
+
+class CrossEncoder : public testing::TestWithParam<SynthKind> {
+  protected:
+    // [CLS] and the texts, each with a [SEP] behind it.
+    static std::vector<Token> pair_of(std::uint64_t seed, std::size_t query, std::size_t document) {
+        base::Random random(seed);
+        std::vector<Token> tokens{2};
+        for (const std::size_t length : {query, document}) {
+            for (const Token token : random_tokens(random, length))
+                tokens.push_back(token == 3 ? 4 : token);
+            tokens.push_back(3);
+        }
+        return tokens;
+    }
+    static std::vector<float> score(const SynthFile& file, const std::vector<Token>& tokens,
+                                    PooledRun run = {}) {
+        run.pooling = Pooling::rank;
+        return pooled_prompt(file, tokens, run);
+    }
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, CrossEncoder, testing::ValuesIn(kRankers),
+                         [](const auto& given) { return given.param.name; });
+
+TEST_P(CrossEncoder, ScoresAreThoseOfTheReferenceForward) {
+    const SynthFile file(shape_of(GetParam()), TensorType::f32);
+    EncoderReference reference(file.path());
+    for (const auto& [query, document] : {std::pair(0U, 0U), {3U, 20U}, {7U, 140U}}) {
+        const auto tokens = pair_of(query + 91, query, document);
+        const double expected = reference.score(tokens);
+        const auto got = score(file, tokens);
+        ASSERT_EQ(got.size(), 1U);
+        EXPECT_NEAR(static_cast<double>(got[0]), expected, 5e-6);
+        EXPECT_GT(std::abs(expected - 0.5), 1e-3) << "it says nothing";
+    }
+    const SynthFile packed(shape_of(GetParam()), TensorType::q8_0);
+    const auto tokens = pair_of(92, 5, 30);
+    EXPECT_NEAR(static_cast<double>(score(packed, tokens)[0]),
+                EncoderReference(packed.path()).score(tokens), 0.05);
+}
+
+TEST_P(CrossEncoder, ScoresHaveTheSameBitsInBatchesOfAnySizeAndInAnyCompany) {
+    const SynthFile file(shape_of(GetParam()), TensorType::q8_0);
+    const auto tokens = pair_of(93, 9, 60);
+    const auto alone = score(file, tokens);
+    ASSERT_EQ(alone.size(), 1U);
+    for (const std::int32_t rows : tried_batch_rows())
+        EXPECT_EQ(score(file, tokens, {.max_rows = rows, .company = 6}), alone) << rows;
+}
+
+TEST_P(CrossEncoder, TheDocumentCountsAndSoDoesWhichTextItIs) {
+    const SynthFile file(shape_of(GetParam()), TensorType::f32);
+    const auto tokens = pair_of(94, 8, 12);
+    auto other = tokens;
+    other[other.size() - 2] = (other[other.size() - 2] + 5) % kVocab;
+    EXPECT_NE(score(file, other), score(file, tokens));
+    auto later = tokens;
+    std::swap(later[9], later[14]);  // the separator, behind the query
+    EXPECT_NE(score(file, later), score(file, tokens));
+}
+
+// The head lies with the last layer, and takes of its memory.
+TEST_P(CrossEncoder, TheHeadIsTheLastStagesAndCounted) {
+    const SynthFile file(shape_of(GetParam()), TensorType::f32);
+    const SynthFile plain(
+        shape_of(GetParam().name == std::string_view("bert") ? kBert : kXlmRoberta),
+        TensorType::f32);
+    const auto pages = [](const SynthFile& of, spec::LayerRange layers) {
+        CpuOptions options = test_options();
+        options.memory_bytes = 8 << 20;
+        return (*open_backend(of.path(), options))->load(layers).value();
+    };
+    EXPECT_LT(pages(file, {1, kLayers}), pages(plain, {1, kLayers}));
+    EXPECT_EQ(pages(file, {1, kLayers - 1}), pages(plain, {1, kLayers - 1}));
+
+    core::BatchPlan plan;
+    core::BatchChunk chunk;
+    chunk.layers = kAllLayers;
+    chunk.tokens = {2, 7, 3, 8, 3};
+    chunk.pages.resize(kLayers);
+    for (std::size_t i = 0; i < chunk.pages.size(); ++i)
+        chunk.pages[i] = static_cast<core::PageId>(i);
+    chunk.sample = true;
+    chunk.pooling = Pooling::rank;
+    plan.chunks = {chunk};
+    const auto backend = open_backend(plain.path(), test_options());
+    ASSERT_TRUE((*backend)->load(kAllLayers).ok());
+    const auto ran = (*backend)->run(plan, {});
+    ASSERT_FALSE(ran.ok());
+    EXPECT_NE(ran.error().message.find("no head that ranks documents"), std::string::npos);
+    // Loaded, left and loaded again.
+    const auto ranker = open_backend(file.path(), test_options());
+    std::vector<float> first;
+    for (const spec::LayerRange layers : {kAllLayers, spec::LayerRange{0, 2}, kAllLayers}) {
+        ASSERT_TRUE((*ranker)->load(layers).ok());
+        if (layers != kAllLayers) continue;
+        const auto scored = (*ranker)->run(plan, {});
+        ASSERT_TRUE(scored.ok()) << scored.error().message;
+        ASSERT_EQ(scored->pooled.size(), 1U);
+        if (first.empty()) first = scored->pooled[0].embedding;
+        EXPECT_EQ(scored->pooled[0].embedding, first);
+        EXPECT_EQ(first.size(), 1U);
+    }
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Encoders: GGUF files as llama.cpp's converter writes them, and folders of BertModel,
-// XLMRobertaModel and NomicBertModel.
+// XLMRobertaModel and NomicBertModel; and cross-encoders, of the classes that classify.
 
 #include <cstring>
 #include <filesystem>
@@ -94,12 +94,14 @@ TEST(Encoder, NomicBertHasRopeAGateAndNoBiasesOfMatrices) {
 
 // A header like another file's, with changes.
 std::string problem_of(const GgufFile& file, const std::map<std::string, GgufValue>& metadata,
-                       const std::string& left_out = "", const std::string& spare = "") {
+                       const std::string& left_out = "", const std::string& spare = "",
+                       std::int64_t spare_rows = 1) {
     GgufBuilder builder;
-    builder.set("general.architecture", std::string("bert"));
+    const std::string architecture = *file.get_string("general.architecture");
+    builder.set("general.architecture", architecture);
     for (const char* key : {"block_count", "embedding_length", "context_length",
                             "feed_forward_length", "attention.head_count"}) {
-        const std::string name = std::string("bert.") + key;
+        const std::string name = architecture + "." + key;
         if (!metadata.contains(name))
             builder.set(name, static_cast<std::uint32_t>(*file.get_int(name)));
     }
@@ -107,7 +109,7 @@ std::string problem_of(const GgufFile& file, const std::map<std::string, GgufVal
     for (const TensorInfo& tensor : file.tensors()) {
         if (tensor.name != left_out) builder.add_tensor(tensor.name, tensor.type, tensor.shape);
     }
-    if (!spare.empty()) builder.add_tensor(spare, TensorType::f32, {256, 1});
+    if (!spare.empty()) builder.add_tensor(spare, TensorType::f32, {256, spare_rows});
     const auto config = read_model_config(**GgufFile::from_header(builder.header(), "m.gguf"));
     return config.ok() ? "" : config.error().message;
 }
@@ -120,8 +122,11 @@ TEST(Encoder, FilesThatAreNoSuchEncoderAreRefused) {
     EXPECT_EQ(problem_of(*file, {}, "token_types.weight"), "");
     EXPECT_THAT(problem_of(*file, {{"bert.attention.causal", true}}),
                 HasSubstr("bert.attention.causal: true, supported in this architecture is false"));
-    EXPECT_THAT(problem_of(*file, {{"bert.pooling_type", 4U}}), HasSubstr("a cross-encoder"));
-    EXPECT_THAT(problem_of(*file, {}, "", "cls.weight"), HasSubstr("cross-encoders"));
+    EXPECT_THAT(problem_of(*like(folder, "nomic-bert"), {{"nomic-bert.pooling_type", 4U}}),
+                HasSubstr("4 (a cross-encoder, which ranks documents) is not supported"));
+    EXPECT_THAT(problem_of(*file, {}, "", "cls.weight"),
+                HasSubstr("tensor cls.weight: a classifier's head, which a model of architecture "
+                          "bert has only with bert.pooling_type 4"));
     EXPECT_THAT(problem_of(*file, {}, "", "output_norm.weight"),
                 HasSubstr("tensor output_norm.weight: not part of a bert model"));
     EXPECT_THAT(problem_of(*file, {}, "token_embd_norm.bias"),
@@ -129,6 +134,42 @@ TEST(Encoder, FilesThatAreNoSuchEncoderAreRefused) {
     EXPECT_THAT(problem_of(*file, {{"bert.context_length", 513U}}),
                 HasSubstr("513, tensor position_embd.weight has 512 rows"));
     EXPECT_THAT(problem_of(*file, {}, "position_embd.weight"), HasSubstr("has 0 rows"));
+}
+
+TEST(Encoder, ACrossEncoderHasAHeadAndThatOfWordPiecesTwoKindsOfText) {
+    const TemporaryFolder folder;
+    for (const auto& [name, separator] : {std::pair("minilm-reranker", 3), {"bge-reranker", -1}}) {
+        SCOPED_TRACE(name);
+        const auto file = like(folder, name);
+        const auto config = read_model_config(*file);
+        ASSERT_TRUE(config.ok()) << config.error().message;
+        EXPECT_TRUE(config->encoder && config->rank_head.of_pairs && config->rank_head.present());
+        EXPECT_EQ(config->pooling, Pooling::none);
+        EXPECT_EQ(config->separator, separator);
+        const std::int64_t hidden = config->hidden;
+        EXPECT_EQ(read_model_spec(*file)->head_bytes, 4 * (hidden * hidden + 2 * hidden + 1));
+        EXPECT_THAT(describe_text(collect_info(*file)), HasSubstr("(a cross-encoder)"));
+    }
+}
+
+TEST(Encoder, ACrossEncoderWithoutAllOfItsHeadIsRefused) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "minilm-reranker");
+    const std::map<std::string, GgufValue> ranks{{"bert.pooling_type", 4U}};
+    EXPECT_EQ(problem_of(*file, ranks), "");
+    EXPECT_THAT(problem_of(*file, ranks, "cls.weight"),
+                HasSubstr("tensor cls.weight: missing, the dense layer before a cross-encoder's "
+                          "head; converters that leave BERT's pooler out"));
+    for (const std::string name : {"cls.bias", "cls.output.weight", "cls.output.bias"})
+        EXPECT_THAT(problem_of(*file, ranks, name), HasSubstr("tensor " + name + ": missing"));
+    EXPECT_THAT(problem_of(*file, {{"bert.pooling_type", 2U}}), HasSubstr("a classifier's head"));
+    // Of several labels none is a score.
+    auto labels = ranks;
+    EXPECT_THAT(problem_of(*file, labels, "cls.output.weight", "cls.output.weight", 3),
+                HasSubstr("tensor cls.output.weight: shape [256, 3], expected [256, 1]"));
+    // Word pieces with two kinds of text need what stands between these.
+    labels["tokenizer.ggml.model"] = std::string("bert");
+    EXPECT_THAT(problem_of(*file, labels), HasSubstr("tokenizer.ggml.eos_token_id"));
 }
 
 TEST(Encoder, OthersOfTheFamilyAreRefusedByName) {
@@ -149,14 +190,18 @@ class EncoderFolder {
     EncoderFolder(const GgufFile& file, std::string type, std::string folder)
         : file_(file), type_(std::move(type)), folder_(std::move(folder)) {
         nomic_ = type_ == "nomic_bert";
-        shift_ = type_ == "xlm-roberta" ? 2 : 0;
+        shift_ = type_ == "xlm-roberta" || type_ == "roberta" ? 2 : 0;
+        ranks_ = file_.find_tensor("cls.weight") != nullptr;
         const auto number = [&](const char* rest) {
             return *file_.get_int((nomic_ ? "nomic-bert." : "bert.") + std::string(rest));
         };
-        const std::string architecture = nomic_       ? "NomicBertModel"
-                                         : shift_ > 0 ? "XLMRobertaModel"
-                                                      : "BertModel";
+        const std::string family = nomic_                   ? "NomicBert"
+                                   : type_ == "xlm-roberta" ? "XLMRoberta"
+                                   : type_ == "roberta"     ? "Roberta"
+                                                            : "Bert";
+        const std::string architecture = family + (ranks_ ? "ForSequenceClassification" : "Model");
         config = {{"model_type", type_}, {"architectures", {architecture}}};
+        if (ranks_) config["id2label"] = {{"0", "LABEL_0"}};
         const auto set = [&](const char* theirs, const char* of_nomic, const char* ours) {
             config[nomic_ ? of_nomic : theirs] = number(ours);
         };
@@ -227,8 +272,15 @@ class EncoderFolder {
             {"ffn_gate", {"", "mlp.fc12"}},
             {"ffn_down", {"output.dense", "mlp.fc2"}},
             {"layer_output_norm", {"output.LayerNorm", "norm2"}}};
+        const std::string model = !ranks_ ? "" : shift_ > 0 ? "roberta." : "bert.";
+        if (ours.starts_with("cls.")) {
+            const bool output = ours.starts_with("cls.output.");
+            const std::string kind = ours.substr(ours.rfind('.'));
+            if (shift_ > 0) return (output ? "classifier.out_proj" : "classifier.dense") + kind;
+            return (output ? "classifier" : "bert.pooler.dense") + kind;
+        }
         if (const auto found = kOuter.find(ours); found != kOuter.end()) {
-            const std::string name = found->second;
+            const std::string name = model + found->second;
             return nomic_ && name.starts_with("embeddings.LayerNorm")
                        ? "emb_ln" + name.substr(std::strlen("embeddings.LayerNorm"))
                        : name;
@@ -236,9 +288,8 @@ class EncoderFolder {
         const std::size_t first = ours.find('.', 4);
         const std::size_t second = ours.rfind('.');
         const auto& names = kInner.at(ours.substr(first + 1, second - first - 1));
-        return std::string("encoder.") + (nomic_ ? "layers." : "layer.") +
-               ours.substr(4, first - 4) + "." + (nomic_ ? names.second : names.first) +
-               ours.substr(second);
+        return model + "encoder." + (nomic_ ? "layers." : "layer.") + ours.substr(4, first - 4) +
+               "." + (nomic_ ? names.second : names.first) + ours.substr(second);
     }
 
     void write_tensors() {
@@ -255,7 +306,9 @@ class EncoderFolder {
             const char* dtype = tensor.type == TensorType::f32 ? "F32" : "BF16";
             writer.add(name_of(tensor.name), dtype, shape, bytes);
         }
-        writer.add("pooler.dense.weight", "F32", {1, 1}, "1234");
+        // What there may be besides.
+        writer.add(ranks_ && shift_ > 0 ? "roberta.pooler.dense.weight" : "pooler.dense.weight",
+                   "F32", {1, 1}, "1234");
         writer.add("embeddings.position_ids", "I64", {1, 1}, "12345678");
         write_file(folder_ + "/model.safetensors", writer.take());
     }
@@ -294,17 +347,23 @@ class EncoderFolder {
     std::string type_;
     std::string folder_;
     bool nomic_ = false;
+    bool ranks_ = false;
     std::int64_t shift_ = 0;
 };
 
 TEST(Encoder, AFoldersTensorsAreThoseOfTheGgufFile) {
     const TemporaryFolder folder;
-    for (const auto& [shape, type] :
-         {std::pair("bge", "bert"), {"nomic-bert", "nomic_bert"}, {"bge-m3", "xlm-roberta"}}) {
-        SCOPED_TRACE(type);
+    for (const auto& [shape, type] : {std::pair("bge", "bert"),
+                                      {"nomic-bert", "nomic_bert"},
+                                      {"bge-m3", "xlm-roberta"},
+                                      {"minilm-reranker", "bert"},
+                                      {"bge-reranker", "xlm-roberta"},
+                                      {"bge-reranker", "roberta"}}) {
+        const std::string path = folder.file(std::string(shape) + type);
+        SCOPED_TRACE(path);
         const auto file = like(folder, shape);
-        EncoderFolder(*file, type, folder.file(type)).write();
-        const auto opened = open_weights(folder.file(type));
+        EncoderFolder(*file, type, path).write();
+        const auto opened = open_weights(path);
         ASSERT_TRUE(opened.ok()) << opened.error().message;
         const auto config = read_model_config(**opened);
         ASSERT_TRUE(config.ok()) << config.error().message;
@@ -315,7 +374,10 @@ TEST(Encoder, AFoldersTensorsAreThoseOfTheGgufFile) {
         EXPECT_EQ(config->n_heads, right.n_heads);
         EXPECT_EQ(config->norm_epsilon, right.norm_epsilon);
         EXPECT_EQ(config->rope_base, right.rope_base);
-        EXPECT_EQ(config->pooling, Pooling::cls);
+        // 1_Pooling says nothing of a score.
+        EXPECT_EQ(config->pooling, right.rank_head.of_pairs ? Pooling::none : Pooling::cls);
+        EXPECT_EQ(config->rank_head.of_pairs, right.rank_head.of_pairs);
+        EXPECT_EQ(config->separator, right.separator);
         EXPECT_EQ((*opened)->file().tensors().size(), file->tensors().size());
         for (const TensorInfo& tensor : file->tensors()) {
             const auto bytes = (*opened)->tensor(tensor.name);
@@ -338,9 +400,19 @@ TEST(Encoder, FoldersOfOtherClassesAndModulesAreRefused) {
         const char* problem;
     } cases[] = {
         {[](EncoderFolder& f) { f.config["architectures"] = {"BertForSequenceClassification"}; },
-         "a cross-encoder, is not supported"},
+         "id2label"},
+        {[](EncoderFolder& f) {
+             f.config["architectures"] = {"BertForSequenceClassification"};
+             f.config["id2label"] = {{"0", "no"}, {"1", "yes"}};
+         },
+         "one label, as a cross-encoder has; there are 2"},
+        {[](EncoderFolder& f) {
+             f.config["architectures"] = {"BertForSequenceClassification"};
+             f.config["id2label"] = {{"0", "LABEL_0"}};
+         },
+         "bert.embeddings.word_embeddings.weight"},
         {[](EncoderFolder& f) { f.config["architectures"] = {"BertForMaskedLM"}; },
-         "expected [\"BertModel\"]"},
+         "expected [\"BertModel\"] or [\"BertForSequenceClassification\"]"},
         {[](EncoderFolder& f) { f.config["hidden_act"] = "gelu_new"; }, "hidden_act"},
         {[](EncoderFolder& f) { f.config["position_embedding_type"] = "relative_key"; },
          "position_embedding_type"},

@@ -121,13 +121,7 @@ class RerankPreparation {
             if (auto error = read_rerank_body(form, object, limits_, request)) return error;
         }
         if (out_.model == nullptr) return model_not_found(request.model);
-        if (!out_.model->info.ranks) {
-            return bad_field("model", fmt::format("The model '{}' cannot rank: its file has no "
-                                                  "classifier head with a row \"yes\", nor is it a "
-                                                  "model of text with the tokens \"yes\" and "
-                                                  "\"no\".",
-                                                  out_.model->info.name));
-        }
+        if (!out_.model->info.ranks) return cannot_rank();
         if (auto error = check_answer_bytes()) return error;
         if (auto error = encode()) return error;
         request.queries = {};
@@ -136,6 +130,16 @@ class RerankPreparation {
     }
 
   private:
+    ApiError cannot_rank() const {
+        const ModelInfo& info = out_.model->info;
+        return bad_field(
+            "model",
+            fmt::format("The model '{}' cannot rank: {}.", info.name,
+                        info.encoder ? "it is an encoder without the head of a cross-encoder"
+                                     : "its file has no classifier head with a row \"yes\", nor is "
+                                       "it a model of text with the tokens \"yes\" and \"no\""));
+    }
+
     MaybeError hold(std::int64_t bytes) {
         const base::Status held = out_.share->resize(bytes);
         if (!held.ok()) return from_error(held.error());
@@ -153,7 +157,41 @@ class RerankPreparation {
                         out_.answer_bytes, limits_.max_answer_bytes));
     }
 
+    // make(i): the prompt of the document of that number.
+    template <typename Make>
+    MaybeError encode_each(const Make& make) {
+        const std::int64_t before = out_.share->bytes();
+        for (std::size_t i = 0; i < out_.request.documents.size(); ++i) {
+            if (dropped_) return unavailable("The client is gone.", 1);
+            std::optional<std::vector<Token>> prompt = make(i);
+            if (!prompt) {
+                return bad_field("model",
+                                 "The vocabulary of the model's file has no tokens for "
+                                 "the ends of a text.");
+            }
+            out_.prompts.push_back(std::move(*prompt));
+            prompt_bytes_ += kPromptBytes +
+                             static_cast<std::int64_t>(out_.prompts.back().size() * sizeof(Token));
+            if (auto error = check_length(i)) return error;
+            if (auto error = hold(before + prompt_bytes_)) return error;
+        }
+        return {};
+    }
+
+    // A cross-encoder was trained on pairs of texts as they are.
+    MaybeError encode_pairs() {
+        const RerankRequest& request = out_.request;
+        if (request.instruction) {
+            return bad_field("instruction",
+                             "'instruction': the model is a cross-encoder, which takes none");
+        }
+        return encode_each([&](std::size_t i) {
+            return out_.model->codec->encode_pair(request.query_of(i), request.documents[i]);
+        });
+    }
+
     MaybeError encode() {
+        if (out_.model->info.encoder) return encode_pairs();
         const RerankRequest& request = out_.request;
         const TextCodec& codec = *out_.model->codec;
         const auto written = RankTemplate::parse(codec.rerank_template());
@@ -165,23 +203,18 @@ class RerankPreparation {
         }
         const std::string_view instruction =
             request.instruction ? std::string_view(*request.instruction) : kDefaultInstruction;
-        const std::int64_t before = out_.share->bytes();
-        for (std::size_t i = 0; i < request.documents.size(); ++i) {
-            if (dropped_) return unavailable("The client is gone.", 1);
-            out_.prompts.push_back(codec.encode_pieces(
+        return encode_each([&](std::size_t i) {
+            return std::optional(codec.encode_pieces(
                 written->fill({instruction, request.query_of(i), request.documents[i]})));
-            prompt_bytes_ += kPromptBytes +
-                             static_cast<std::int64_t>(out_.prompts.back().size() * sizeof(Token));
-            if (auto error = check_length(i)) return error;
-            if (auto error = hold(before + prompt_bytes_)) return error;
-        }
-        return {};
+        });
     }
 
-    // As with any other request, there has to be room for one token behind the prompt.
+    // As with any other request, there has to be room for one token behind the prompt, but not
+    // behind an encoder's.
     MaybeError check_length(std::size_t document) const {
         const std::int32_t context = out_.model->info.context_length;
-        const auto most = static_cast<std::size_t>(std::max(context - 1, 1));
+        const std::int32_t behind = out_.model->info.encoder ? 0 : 1;
+        const auto most = static_cast<std::size_t>(std::max(context - behind, 1));
         const std::size_t tokens = out_.prompts.back().size();
         if (tokens <= most) return {};
         ApiError error = bad_field(

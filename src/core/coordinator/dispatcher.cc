@@ -33,7 +33,8 @@ void Dispatcher::on(TimePoint now, const Submitted& event) {
     }
     if (config_.encoder && !request.wants_embedding()) {
         return refuse(RejectReason::never_fits,
-                      "the model is an encoder: it makes embeddings and draws no tokens", 0);
+                      "the model is an encoder: it makes embeddings or scores and draws no tokens",
+                      0);
     }
     if (prompt == 0) return refuse(RejectReason::never_fits, "the prompt has no tokens", 0);
     if (prompt + std::max(request.max_tokens, 1) > config_.context_length) {

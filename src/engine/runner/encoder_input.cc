@@ -2,34 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 
-#include <fmt/format.h>
-
-#include "base/check.h"
 #include "base/index.h"
+#include "engine/runner/host_floats.h"
 #include "model/arch/decoder.h"
 
 namespace helix::engine {
-namespace {
-
-// The first floats of a tensor of type f32.
-base::Result<std::vector<float>> first_floats(model::WeightSource& source, const char* name,
-                                              std::int64_t count) {
-    const model::TensorInfo* info = source.file().find_tensor(name);
-    CHECK(info != nullptr && info->type == model::TensorType::f32);
-    TRY(const std::span<const std::byte> bytes, source.tensor(name));
-    std::vector<float> values(base::size_of(count));
-    const std::size_t size = values.size() * sizeof(float);
-    const bool there = bytes.size() >= size;
-    if (there) std::memcpy(values.data(), bytes.data(), size);
-    source.release(name);
-    if (there) return values;
-    return base::invalid(
-        fmt::format("tensor {}: {} bytes expected, {} found", name, size, info->bytes));
-}
-
-}  // namespace
 
 base::Result<EncoderInput> EncoderInput::load(model::WeightSource& source,
                                               const model::ModelConfig& config) {
@@ -37,8 +15,10 @@ base::Result<EncoderInput> EncoderInput::load(model::WeightSource& source,
     EncoderInput input;
     input.kernels_ = &ops::kernels(ops::best_isa());
     input.epsilon_ = config.norm_epsilon;
+    input.separator_ = config.separator;
     if (config.n_token_types > 0) {
-        TRY(input.token_type_, first_floats(source, model::kTokenTypeTable, hidden));
+        const std::int64_t kinds = config.separator >= 0 ? 2 : 1;
+        TRY(input.token_types_, first_floats(source, model::kTokenTypeTable, kinds * hidden));
     }
     if (config.n_positions > 0) {
         TRY(input.positions_,
@@ -50,13 +30,23 @@ base::Result<EncoderInput> EncoderInput::load(model::WeightSource& source,
 }
 
 std::int64_t EncoderInput::bytes(const model::ModelConfig& config) {
-    const std::int64_t rows = std::int64_t{config.n_positions} + (config.n_token_types > 0 ? 1 : 0);
+    const std::int64_t kinds = config.n_token_types == 0 ? 0 : config.separator >= 0 ? 2 : 1;
+    const std::int64_t rows = std::int64_t{config.n_positions} + kinds;
     return (rows + 2) * config.hidden * static_cast<std::int64_t>(sizeof(float));
 }
 
-void EncoderInput::finish(std::int32_t position, std::span<float> row) const {
+std::int64_t EncoderInput::first_kind(std::span<const spec::Token> tokens) const {
+    if (separator_ < 0) return std::ssize(tokens);
+    const auto found = std::find(tokens.begin(), tokens.end(), separator_);
+    return found == tokens.end() ? std::ssize(tokens) : found - tokens.begin() + 1;
+}
+
+void EncoderInput::finish(std::int32_t position, bool second_kind, std::span<float> row) const {
     const std::size_t hidden = row.size();
-    for (std::size_t i = 0; i < token_type_.size(); ++i) row[i] += token_type_[i];
+    if (!token_types_.empty()) {
+        const auto kind = std::span(token_types_).subspan(second_kind ? hidden : 0, hidden);
+        for (std::size_t i = 0; i < hidden; ++i) row[i] += kind[i];
+    }
     if (!positions_.empty()) {
         const auto own = std::span(positions_).subspan(base::size_of(position) * hidden, hidden);
         for (std::size_t i = 0; i < hidden; ++i) row[i] += own[i];

@@ -133,6 +133,7 @@ base::Result<std::int64_t> ModelRunner::weight_bytes(const WeightLoader& loader,
         sum += head + norm;
         if (config_.norm_bias) sum += loader.vector_bytes(config_.hidden);
     }
+    if (ranks_pairs(layers)) sum += PairHead::bytes(config_.hidden);
     return sum;
 }
 
@@ -143,10 +144,14 @@ base::Status ModelRunner::load_weights(WeightLoader& loader, spec::LayerRange la
     if (layers.begin > 0) drop_embedding();
     const bool needs_head = layers.end == config_.n_layers && !config_.encoder;
     if (!needs_head) drop_head();
+    if (!ranks_pairs(layers)) pair_head_.reset();
     // In this order: what is large is unpacked beside little else, and a tied head is packed while
     // the embedding is in use, so that a source that makes or fetches it does so once.
     if (layers.begin == 0 && embedding_.empty()) TRY_VOID(load_embedding());
     if (needs_head && output_norm_ == nullptr) TRY_VOID(load_head(loader));
+    if (ranks_pairs(layers) && !pair_head_) {
+        TRY(pair_head_, PairHead::load(*weights_, config_.hidden));
+    }
     for (std::int32_t l = layers.begin; l < layers.end; ++l) {
         if (!architecture_->has_layer(l)) TRY_VOID(architecture_->load_layer(loader, l));
     }
@@ -175,6 +180,10 @@ void ModelRunner::drop_head() {
     output_norm_ = nullptr;
     output_norm_bias_ = nullptr;
     rank_rows_ = {};
+}
+
+bool ModelRunner::ranks_pairs(spec::LayerRange layers) const {
+    return config_.rank_head.of_pairs && layers.end == config_.n_layers;
 }
 
 base::Status ModelRunner::load_embedding() {
@@ -211,6 +220,7 @@ base::Result<std::int64_t> ModelRunner::load(spec::LayerRange layers) {
     if (layers.empty()) {
         for (std::int32_t l = 0; l < config_.n_layers; ++l) architecture_->drop_layer(l);
         drop_head();
+        pair_head_.reset();
         drop_embedding();
         return std::int64_t{0};
     }
@@ -294,7 +304,7 @@ base::Status ModelRunner::check_chunk(const core::BatchChunk& chunk,
     if ((chunk.sample || pools || !chunk.scored.empty()) && chunk.layers.end != config_.n_layers) {
         return bad(fmt::format("cannot sample after layer {}", chunk.layers.end));
     }
-    if (chunk.pooling == spec::Pooling::rank && rank_rows_.empty())
+    if (chunk.pooling == spec::Pooling::rank && rank_rows_.empty() && !pair_head_)
         return bad("the model has no head that ranks documents");
     if (pools && (chunk.draws != 1 || chunk.drafts != 0 || !is_pooled_so_far(chunk)))
         return bad("its rows cannot be pooled so");
@@ -351,6 +361,9 @@ base::Result<std::span<const float>> ModelRunner::input_rows(const core::BatchCh
     const std::int64_t n = std::ssize(chunk.tokens);
     if (chunk.layers.begin == 0) {
         const std::int64_t row_bytes = std::ssize(embedding_) / config_.vocab;
+        const std::int64_t first_kind =
+            encoder_input_ ? encoder_input_->first_kind({chunk.tokens.begin(), chunk.tokens.end()})
+                           : n;
         embedded_.resize(size_of(n * hidden));
         make_rows(n, [&](std::int64_t r) {
             const auto at = size_of(chunk.tokens[size_of(r)] * row_bytes);
@@ -359,7 +372,8 @@ base::Result<std::span<const float>> ModelRunner::input_rows(const core::BatchCh
             if (encoder_input_) {
                 const auto position = chunk.first_position + static_cast<std::int32_t>(r);
                 return encoder_input_->finish(
-                    position, std::span(embedded_).subspan(size_of(r * hidden), size_of(hidden)));
+                    position, r >= first_kind,
+                    std::span(embedded_).subspan(size_of(r * hidden), size_of(hidden)));
             }
             if (config_.embedding_scale == 1.0F) return;
             for (float& x : std::span(embedded_).subspan(size_of(r * hidden), size_of(hidden)))
@@ -542,7 +556,8 @@ base::Status ModelRunner::score_rows(const core::BatchChunk& chunk, std::int64_t
 
 base::Status ModelRunner::pool(const core::BatchChunk& chunk, std::int64_t first_row,
                                BatchResult& result) {
-    const ChunkRows rows = rows_to_pool(chunk);
+    const bool of_pair = chunk.pooling == spec::Pooling::rank && pair_head_.has_value();
+    const ChunkRows rows = of_pair ? ChunkRows{0, 1} : rows_to_pool(chunk);
     core::PooledRows& pooled = result.pooled.emplace_back();
     pooled.so_far = chunk.pooled;
     if (rows.count > 0) pooled.so_far.resize(size_of(config_.hidden));
@@ -566,7 +581,7 @@ base::Status ModelRunner::pool(const core::BatchChunk& chunk, std::int64_t first
 }
 
 base::Result<std::vector<float>> ModelRunner::score_alone(std::span<const double> state) const {
-    TRY(const float score, rank_score(rank_rows_, state));
+    TRY(const float score, pair_head_ ? pair_head_->score(state) : rank_score(rank_rows_, state));
     return std::vector<float>{score};
 }
 

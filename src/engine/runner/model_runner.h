@@ -14,6 +14,7 @@
 #include "engine/ops/kv_layout.h"
 #include "engine/runner/draw_tokens.h"
 #include "engine/runner/encoder_input.h"
+#include "engine/runner/pair_head.h"
 #include "engine/runner/reduced_logits.h"
 #include "engine/runner/sampler.h"
 #include "model/model_config.h"
@@ -73,6 +74,8 @@ class ModelRunner final : public Backend {
     base::Status load_weights(WeightLoader& loader, spec::LayerRange layers);
     base::Status load_head(WeightLoader& loader);
     void drop_head();
+    // Whether a cross-encoder's head is theirs.
+    bool ranks_pairs(spec::LayerRange layers) const;
     base::Status load_embedding();
     void drop_embedding();
     base::Status check_chunk(const core::BatchChunk& chunk, const core::BatchPlan& plan) const;
@@ -97,7 +100,7 @@ class ModelRunner final : public Backend {
     base::Status score(const core::BatchChunk& chunk, std::int64_t first_row, BatchResult& result);
     // As score(), of a chunk with pooling.
     base::Status pool(const core::BatchChunk& chunk, std::int64_t first_row, BatchResult& result);
-    // The score after a prompt's last state, for want of an embedding.
+    // The score by the state that the model ranks by, for want of an embedding.
     base::Result<std::vector<float>> score_alone(std::span<const double> state) const;
     // Rows of hidden_ to the head's rows, normed unless they are an encoder's.
     base::Status norm_for_head(std::span<const ops::RowRange> ranges, std::unique_ptr<Buffer>& to,
@@ -129,7 +132,8 @@ class ModelRunner final : public Backend {
     std::optional<EncoderInput> encoder_input_;  // with an encoder's embedding
     std::unique_ptr<Buffer> output_norm_, output_norm_bias_;
     std::unique_ptr<Matrix> head_;
-    std::vector<float> rank_rows_;  // [rows of the rank head, hidden]; empty = none
+    std::vector<float> rank_rows_;       // [rows of the rank head, hidden]; empty = none
+    std::optional<PairHead> pair_head_;  // a cross-encoder's, with its last layer
     std::unique_ptr<KvArena> kv_;
 
     // Of the batch that runs, and kept as work space. Rows of the active chunks are compact, in

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "model/arch/decoder.h"
+#include "model/arch/rank_head.h"
 #include "model/limits.h"
 #include "model/model_config.h"
 
@@ -10,6 +11,10 @@
 // the same in a file, XLM-RoBERTa (bge-m3, multilingual E5) among them; and nomic-bert, which has
 // rope in the place of a table of positions, and SwiGLU. Each sum of residuals is normed: x =
 // norm(x + attention(x)), x = norm(x + feed-forward(x)).
+//
+// Of BERT and RoBERTa there are cross-encoders, which read a query and a document as one text: the
+// score is that of the first token's state x, sigmoid(w . tanh(D x + d) + b), D being BERT's
+// pooler.
 //
 // Devlin and others: BERT: Pre-training of Deep Bidirectional Transformers, 2018.
 
@@ -23,6 +28,7 @@ const DecoderTraits kBert{.name = "bert",
                           .activation = Activation::exact_gelu,
                           .encoder = true,
                           .position_table = true,
+                          .may_rank = true,
                           .feed_forward_bias = true};
 
 const DecoderTraits kNomicBert{.name = "nomic-bert",
@@ -34,7 +40,8 @@ const DecoderTraits kNomicBert{.name = "nomic-bert",
 
 namespace {
 
-base::Status refuse_what_is_no_encoder(const GgufFile& file, const DecoderTraits& traits) {
+// Whether the file is a cross-encoder's; what is neither that nor a plain encoder's is refused.
+base::Result<bool> reads_pairs(const GgufFile& file, const DecoderTraits& traits) {
     const std::string causal_key = metadata_key(traits, "attention.causal");
     if (file.find(causal_key) != nullptr) {
         TRY(const bool causal, file.get_bool(causal_key));
@@ -44,7 +51,9 @@ base::Status refuse_what_is_no_encoder(const GgufFile& file, const DecoderTraits
     }
     const std::string pooling_key = metadata_key(traits, "pooling_type");
     TRY(const std::int32_t pooling, optional_int(file, pooling_key, 0, limits::kMaxContext, 0));
-    if (pooling == static_cast<std::int32_t>(spec::Pooling::rank)) {
+    const bool ranks = pooling == static_cast<std::int32_t>(spec::Pooling::rank);
+    if (ranks && traits.may_rank) return true;
+    if (ranks) {
         return wrong_metadata(file, pooling_key,
                               "4 (a cross-encoder, which ranks documents) is not supported in this "
                               "architecture");
@@ -52,10 +61,25 @@ base::Status refuse_what_is_no_encoder(const GgufFile& file, const DecoderTraits
     for (const TensorInfo& tensor : file.tensors()) {
         if (!tensor.name.starts_with("cls")) continue;
         return base::invalid(fmt::format(
-            "{}: tensor {}: a classifier's head; cross-encoders are not supported in architecture "
-            "{}",
-            file.label(), tensor.name, traits.name));
+            "{}: tensor {}: a classifier's head, which a model of architecture {} has {}",
+            file.label(), tensor.name, traits.name,
+            traits.may_rank ? fmt::format("only with {} 4 (a cross-encoder)", pooling_key)
+                            : "not: cross-encoders are not supported"));
     }
+    return false;
+}
+
+base::Status read_pairs(const GgufFile& file, ModelConfig& config) {
+    TRY(config.rank_head, read_pair_head(file, config));
+    // RoBERTa's texts are all of the first type, though some have a table of two.
+    const std::string model = "tokenizer.ggml.model";
+    const bool word_pieces = file.find(model) != nullptr && file.get_string(model).ok() &&
+                             *file.get_string(model) == "bert";
+    if (config.n_token_types < 2 || !word_pieces) return base::Ok{};
+    // So spelt in files.
+    const char* key = "tokenizer.ggml.seperator_token_id";
+    if (file.find(key) == nullptr) key = "tokenizer.ggml.eos_token_id";
+    TRY(config.separator, expect_int(file, key, 0, std::int64_t{config.vocab} - 1));
     return base::Ok{};
 }
 
@@ -76,10 +100,11 @@ base::Result<std::int32_t> table_rows(const GgufFile& file, const char* name, st
 }  // namespace
 
 base::Status read_encoder(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
-    TRY_VOID(refuse_what_is_no_encoder(file, traits));
+    TRY(const bool pairs, reads_pairs(file, traits));
     for (const char* name : {kEmbeddingNorm, kEmbeddingNormBias})
         TRY_VOID(expect_tensor(file, name, {config.hidden}));
     TRY(config.n_token_types, table_rows(file, kTokenTypeTable, config.hidden));
+    if (pairs) TRY_VOID(read_pairs(file, config));
     if (!traits.position_table) return base::Ok{};
     TRY(config.n_positions, table_rows(file, kPositionTable, config.hidden));
     if (config.n_positions >= config.context_length) return base::Ok{};
@@ -90,6 +115,9 @@ base::Status read_encoder(const GgufFile& file, const DecoderTraits& traits, Mod
 
 bool is_encoder_tensor(const ModelConfig& config, std::string_view name) {
     if (!config.encoder) return false;
+    const bool of_head = name == kClassifierHead || name == kClassifierHeadBias ||
+                         name == kClassifierDense || name == kClassifierDenseBias;
+    if (of_head) return config.rank_head.of_pairs;
     return name == kEmbeddingNorm || name == kEmbeddingNormBias || name == kTokenTypeTable ||
            (config.n_positions > 0 && name == kPositionTable);
 }

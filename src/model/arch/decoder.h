@@ -83,6 +83,7 @@ struct DecoderTraits {
     // See ModelConfig: encoders have sum_norms, too.
     bool encoder = false;
     bool position_table = false;     // in the place of rope
+    bool may_rank = false;           // there are cross-encoders of it
     bool feed_forward_bias = false;  // of both matrices
 };
 
@@ -123,8 +124,9 @@ inline constexpr char kTokenTypeTable[] = "token_types.weight";
 inline constexpr char kEmbeddingNorm[] = "token_embd_norm.weight";
 inline constexpr char kEmbeddingNormBias[] = "token_embd_norm.bias";
 
-// Reads what is an encoder's alone, and checks its tensors outside of the layers. Refuses what
-// would make it something else: attention to earlier positions alone, a classifier's head.
+// Reads what is an encoder's alone, and checks its tensors outside of the layers, a cross-encoder's
+// head among them (pooling_type 4). Refuses what would make it something else: attention to earlier
+// positions alone, a classifier's head where the architecture or the file's pooling has none.
 base::Status read_encoder(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config);
 // Whether it is one of these tensors.
 bool is_encoder_tensor(const ModelConfig& config, std::string_view name);

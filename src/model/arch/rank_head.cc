@@ -82,4 +82,20 @@ base::Result<RankHead> read_rank_head(const GgufFile& file, const DecoderTraits&
     return RankHead{config.tied_embeddings ? "token_embd.weight" : "output.weight", {*yes, *no}};
 }
 
+base::Result<RankHead> read_pair_head(const GgufFile& file, const ModelConfig& config) {
+    if (file.find_tensor(kClassifierDense) == nullptr) {
+        return base::invalid(fmt::format(
+            "{}: tensor {}: missing, the dense layer before a cross-encoder's head; converters "
+            "that leave BERT's pooler out write files that rank otherwise than their model",
+            file.label(), kClassifierDense));
+    }
+    TRY_VOID(expect_tensor(file, kClassifierDense, {config.hidden, config.hidden}));
+    TRY_VOID(expect_tensor(file, kClassifierDenseBias, {config.hidden}));
+    TRY_VOID(expect_tensor(file, kClassifierHead, {config.hidden, 1}));
+    TRY_VOID(expect_tensor(file, kClassifierHeadBias, {1}));
+    RankHead head{kClassifierHead, {0}};
+    head.of_pairs = true;
+    return head;
+}
+
 }  // namespace helix::model

@@ -79,6 +79,7 @@ struct HfConfig {
     std::int32_t n_positions = 0;
     std::int32_t first_position = 0;
     std::int32_t n_token_types = 0;
+    bool ranks_pairs = false;  // a cross-encoder, with its head
 };
 
 // text is the file's content, file its name for messages. Writes the keys of the model's

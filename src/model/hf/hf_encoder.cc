@@ -8,8 +8,10 @@
 
 #include "base/check.h"
 #include "model/arch/decoder.h"
+#include "model/arch/rank_head.h"
 #include "model/hf/json_fields.h"
 #include "model/limits.h"
+#include "spec/pooling.h"
 
 namespace helix::model {
 namespace {
@@ -28,19 +30,37 @@ std::string_view class_of(std::string_view model_type) {
     return model_type == "bert" ? "BertModel" : "NomicBertModel";
 }
 
-base::Status check_class(const JsonPlace& root, std::string_view expected) {
-    if (!root.present("architectures")) return base::Ok{};
+// The class of its cross-encoders; "" where we read none.
+std::string_view pair_class_of(std::string_view model_type) {
+    if (model_type == "roberta") return "RobertaForSequenceClassification";
+    if (model_type == "xlm-roberta") return "XLMRobertaForSequenceClassification";
+    return model_type == "bert" ? "BertForSequenceClassification" : "";
+}
+
+// Whether it is a cross-encoder's.
+base::Result<bool> ranks_pairs(const JsonPlace& root, std::string_view model_type) {
+    const std::string_view expected = class_of(model_type);
+    const std::string_view of_pairs = pair_class_of(model_type);
+    if (!root.present("architectures")) return false;
     const JsonPlace classes = root.child("architectures");
     TRY(const std::size_t n, classes.array_size());
     for (std::size_t i = 0; i < n; ++i) {
         TRY(const std::string name, classes.element(i).text());
-        if (name == expected) return base::Ok{};
-        if (name.ends_with("ForSequenceClassification")) {
-            return classes.element(i).complaint(fmt::format(
-                "\"{}\", a cross-encoder, is not supported; \"{}\" is", name, expected));
-        }
+        if (name == expected) return false;
+        if (name == of_pairs) return true;
     }
-    return classes.error(fmt::format("[\"{}\"]", expected));
+    return classes.error(of_pairs.empty()
+                             ? fmt::format("[\"{}\"]", expected)
+                             : fmt::format("[\"{}\"] or [\"{}\"]", expected, of_pairs));
+}
+
+// A cross-encoder has one score; a classifier of several labels has none that ranks.
+base::Status expect_one_label(const JsonPlace& root) {
+    TRY(const JsonPlace labels, root.member("id2label"));
+    TRY_VOID(labels.expect_object());
+    if (labels.value().size() == 1) return base::Ok{};
+    return labels.error(
+        fmt::format("one label, as a cross-encoder has; there are {}", labels.value().size()));
 }
 
 // A key must have this value, where it is there.
@@ -66,8 +86,15 @@ class EncoderReader {
         CHECK(config_.traits != nullptr);
     }
 
-    base::Result<HfConfig> read() {
+    // of_pairs: it is a cross-encoder's.
+    base::Result<HfConfig> read(bool of_pairs) {
         metadata_.set("general.architecture", config_.architecture);
+        config_.prefix = !of_pairs ? "" : shifted_ ? "roberta." : "bert.";
+        config_.ranks_pairs = of_pairs;
+        if (of_pairs) {
+            TRY_VOID(expect_one_label(root_));
+            set_count("pooling_type", static_cast<std::int32_t>(spec::Pooling::rank));
+        }
         TRY_VOID(nomic_ ? refuse_of_nomic() : refuse_of_bert());
         TRY_VOID(read_sizes());
         TRY_VOID(nomic_ ? read_rope() : read_positions());
@@ -180,24 +207,27 @@ class EncoderTensors {
 
     std::vector<HfTensor> list() && {
         const std::int64_t hidden = config_.hidden;
-        matrix("token_embd.weight", "embeddings.word_embeddings.weight", config_.vocab, hidden);
+        const std::string& prefix = config_.prefix;
+        matrix("token_embd.weight", prefix + "embeddings.word_embeddings.weight", config_.vocab,
+               hidden);
         if (config_.n_positions > 0) {
             tensors_.push_back({.name = kPositionTable,
                                 .shape = {hidden, config_.n_positions - config_.first_position},
-                                .sources = {"embeddings.position_embeddings.weight"},
+                                .sources = {prefix + "embeddings.position_embeddings.weight"},
                                 .source_shape = {config_.n_positions, hidden},
                                 .first_row = config_.first_position,
                                 .keep_float = true});
         }
-        matrix(kTokenTypeTable, "embeddings.token_type_embeddings.weight", config_.n_token_types,
-               hidden);
+        matrix(kTokenTypeTable, prefix + "embeddings.token_type_embeddings.weight",
+               config_.n_token_types, hidden);
         tensors_.back().keep_float = true;
-        norm("token_embd_norm", nomic_ ? "emb_ln" : "embeddings.LayerNorm");
+        norm("token_embd_norm", nomic_ ? "emb_ln" : prefix + "embeddings.LayerNorm");
         for (std::int32_t layer = 0; layer < config_.n_layers; ++layer) {
             ours_ = fmt::format("blk.{}.", layer);
-            theirs_ = fmt::format("encoder.{}.{}.", nomic_ ? "layers" : "layer", layer);
+            theirs_ = fmt::format("{}encoder.{}.{}.", prefix, nomic_ ? "layers" : "layer", layer);
             nomic_ ? nomic_layer() : bert_layer();
         }
+        if (config_.ranks_pairs) add_pair_head();
         return std::move(tensors_);
     }
 
@@ -224,6 +254,18 @@ class EncoderTensors {
     void linear(const char* name, const char* source, std::int64_t rows, std::int64_t cols) {
         matrix(ours_ + name + ".weight", theirs_ + source + ".weight", rows, cols);
         vector(ours_ + name + ".bias", theirs_ + source + ".bias", rows);
+    }
+
+    // RoBERTa's class brings a dense layer of its own, BERT's takes the model's pooler.
+    void add_pair_head() {
+        const bool roberta = config_.prefix == "roberta.";
+        const std::int64_t hidden = config_.hidden;
+        const std::string dense = roberta ? "classifier.dense" : config_.prefix + "pooler.dense";
+        const std::string out = roberta ? "classifier.out_proj" : "classifier";
+        matrix(kClassifierDense, dense + ".weight", hidden, hidden);
+        vector(kClassifierDenseBias, dense + ".bias", hidden);
+        matrix(kClassifierHead, out + ".weight", 1, hidden);
+        vector(kClassifierHeadBias, out + ".bias", 1);
     }
 
     void bert_layer() {
@@ -269,8 +311,8 @@ bool is_hf_encoder(std::string_view model_type) {
 
 base::Result<HfConfig> read_hf_encoder(const JsonPlace& root, std::string_view model_type,
                                        GgufBuilder& metadata) {
-    TRY_VOID(check_class(root, class_of(model_type)));
-    return EncoderReader(root, model_type, metadata).read();
+    TRY(const bool of_pairs, ranks_pairs(root, model_type));
+    return EncoderReader(root, model_type, metadata).read(of_pairs);
 }
 
 std::vector<HfTensor> hf_encoder_tensors(const HfConfig& config) {
@@ -278,7 +320,8 @@ std::vector<HfTensor> hf_encoder_tensors(const HfConfig& config) {
 }
 
 // What is made of the first token's state for a training goal, and numbers that are counted.
-bool is_spare_encoder_tensor(std::string_view name) {
+bool is_spare_encoder_tensor(const HfConfig& config, std::string_view name) {
+    if (name.starts_with(config.prefix)) name.remove_prefix(config.prefix.size());
     return name.starts_with("pooler.") || name == "embeddings.position_ids" ||
            name == "embeddings.token_type_ids" || name.ends_with(".rotary_emb.inv_freq");
 }

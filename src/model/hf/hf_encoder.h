@@ -11,7 +11,8 @@
 #include "model/hf/hf_tensors.h"
 #include "spec/json_place.h"
 
-// Encoders as they are published: BertModel, RobertaModel, XLMRobertaModel and NomicBertModel.
+// Encoders as they are published: BertModel, RobertaModel, XLMRobertaModel and NomicBertModel, and
+// of the first three the cross-encoders (...ForSequenceClassification with one label).
 
 namespace helix::model {
 
@@ -19,13 +20,13 @@ namespace helix::model {
 std::span<const std::string_view> hf_encoders();
 bool is_hf_encoder(std::string_view model_type);
 
-// As read_hf_config() of other models. A model of another class, like one that ranks documents, is
-// refused by its name.
+// As read_hf_config() of other models. A model of another class, and a classifier of several
+// labels, is refused by its name.
 base::Result<HfConfig> read_hf_encoder(const spec::JsonPlace& root, std::string_view model_type,
                                        GgufBuilder& metadata);
 
 // See hf_tensors.h.
 std::vector<HfTensor> hf_encoder_tensors(const HfConfig& config);
-bool is_spare_encoder_tensor(std::string_view name);
+bool is_spare_encoder_tensor(const HfConfig& config, std::string_view name);
 
 }  // namespace helix::model

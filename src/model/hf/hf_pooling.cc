@@ -72,6 +72,7 @@ base::Status read_hf_pooling(const std::string& folder, const HfConfig& config,
     std::error_code ignored;
     const std::string modules = folder + "/modules.json";
     if (std::filesystem::exists(modules, ignored)) TRY_VOID(check_modules(modules));
+    if (config.ranks_pairs) return base::Ok{};
     const std::string file = fmt::format("{}/{}/config.json", folder, kPoolingFolder);
     if (!std::filesystem::exists(file, ignored)) return base::Ok{};
     TRY(const nlohmann::json document, document_in(file));

@@ -12,7 +12,7 @@ namespace helix::model {
 // sentence-transformers: modules.json, and 1_Pooling/config.json, which becomes the key
 // pooling_type. Refused are modules that would change an embedding and that we have not (Dense),
 // and ways of pooling other than by the first token, the mean and the last one. That embeddings
-// are normalised is so with us whatever the folder says.
+// are normalised is so with us whatever the folder says. A cross-encoder makes none.
 base::Status read_hf_pooling(const std::string& folder, const HfConfig& config,
                              GgufBuilder& metadata);
 

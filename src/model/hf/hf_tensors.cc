@@ -321,7 +321,7 @@ std::vector<HfTensor> hf_tensors(const HfConfig& config) {
 }
 
 bool is_spare_hf_tensor(const HfConfig& config, std::string_view name) {
-    if (config.traits->encoder) return is_spare_encoder_tensor(name);
+    if (config.traits->encoder) return is_spare_encoder_tensor(config, name);
     const std::int32_t layer = layer_of(config, name);
     if (layer >= config.n_layers && layer < config.n_layers + config.n_skipped_layers) return true;
     // Where there is more than the text model, what reads images and sounds is left out.
