@@ -259,6 +259,8 @@ void add_config_lines(TextLines& out, const ModelInfo& info) {
                               (config.encoder ? ", in both directions" : ""));
     if (config.n_positions > 0) {
         out.line("positions", fmt::format("a table of {}", config.n_positions));
+    } else if (config.alibi) {
+        out.line("positions", "by distance (ALiBi)");
     } else {
         out.line("rope", rope_text(config));
     }

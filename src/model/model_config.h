@@ -37,6 +37,7 @@ enum class Activation {
     clamped_silu,
     squared_relu,  // there is no gate: it is the square of what is above zero
     exact_gelu,    // there is no gate: x times the share of a normal distribution that is below x
+    exact_geglu,   // that of the gate
 };
 
 // What of an expert's score counts for its weight.
@@ -179,6 +180,10 @@ struct ModelConfig {
     // attention, layer_output_norm behind the feed-forward.
     bool sum_norms = false;
     bool feed_forward_bias = false;  // of both matrices
+    bool down_bias = false;          // of the last one alone
+    // Scores fall with the distance of positions (ops::Attention::slopes): the slopes of ALiBi,
+    // the steepest 2^(-8 / n) of n heads.
+    bool alibi = false;
     // Rows of tables that are added to the embeddings of tokens: one for each position, and one for
     // each kind of text, of which all texts have the first, but what a cross-encoder reads behind
     // the first separator has the second. 0: there is no such table.

@@ -210,6 +210,7 @@ class SynthTensors {
             add("ffn_up.bias", {ffn}, 0, 0.3F);
             add("ffn_down.bias", {hidden_}, 0, 0.1F);
         }
+        if (traits_.down_bias) add("ffn_down.bias", {hidden_}, 0, 0.1F);
         add_output_norm("post_ffw_norm.weight");
         add_sum_norm("layer_output_norm");
     }
@@ -376,7 +377,7 @@ void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quan
     builder.set(key("block_count"), count(shape.n_layers + shape.n_skipped_layers));
     builder.set(key("feed_forward_length"),
                 count(shape.dense_ffn > 0 ? shape.dense_ffn : shape.ffn));
-    if (!traits_of(shape).position_table) {
+    if (!traits_of(shape).position_table && !traits_of(shape).alibi) {
         builder.set(key("rope.dimension_count"), count(shape.rope_size()));
         builder.set(key("rope.freq_base"), shape.rope_base);
     }

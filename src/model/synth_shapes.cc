@@ -135,8 +135,8 @@ void add_likes_with_experts(std::vector<SynthShape>& all) {
 }
 
 // They have the mechanisms of the models that they are called after: bge (and any other BERT),
-// nomic-embed-text, and bge-m3, whose vocabulary is one of unigrams; and of the cross-encoders
-// ms-marco-MiniLM and bge-reranker.
+// nomic-embed-text, jina-embeddings-v2, and bge-m3, whose vocabulary is one of unigrams; and of the
+// cross-encoders ms-marco-MiniLM and bge-reranker.
 void add_encoder_likes(std::vector<SynthShape>& all) {
     const auto add = [&](const char* name, const char* architecture) -> SynthShape& {
         SynthShape& shape = add_like(all, name, architecture);
@@ -151,6 +151,7 @@ void add_encoder_likes(std::vector<SynthShape>& all) {
     nomic.context_length = 2048;
     nomic.rope_base = 1000.0F;
     nomic.pooling = spec::Pooling::mean;
+    add("jina-bert-v2", "jina-bert-v2").pooling = spec::Pooling::mean;
     SynthShape& m3 = add("bge-m3", "bert");
     m3.context_length = 1024;
     m3.unigrams = true;

@@ -144,12 +144,13 @@ TEST(Numerics, NormsGatesAndExpAreTheDefinitionBitByBit) {
         const auto x = random_floats(random, n, 20);
         const auto other = random_floats(random, n);
         std::vector<float> gated, through_gelu, through_relu, scaled, powers, sigmoids, clamped;
-        std::vector<float> exact_gelu;
+        std::vector<float> exact_gelu, exact_geglu;
         for (std::size_t i = 0; i < n; ++i) {
             gated.push_back(numerics::swiglu(x[i], other[i]));
             through_gelu.push_back(numerics::geglu(x[i], other[i]));
             through_relu.push_back(std::max(x[i], 0.0F) * other[i]);
             exact_gelu.push_back(numerics::gelu(x[i]));
+            exact_geglu.push_back(numerics::gelu(x[i]) * other[i]);
             scaled.push_back(numerics::capped(0.7F * x[i], 30.0F));
             clamped.push_back(numerics::clamped_swiglu(x[i], 10.0F * other[i]));
             sigmoids.push_back(numerics::sigmoid(x[i]));
@@ -173,6 +174,8 @@ TEST(Numerics, NormsGatesAndExpAreTheDefinitionBitByBit) {
             EXPECT_TRUE(same_bits(y, through_relu)) << ops::to_string(isa);
             kernels.gelu(x.data(), size, y.data());
             EXPECT_TRUE(same_bits(y, exact_gelu)) << ops::to_string(isa);
+            kernels.exact_geglu(x.data(), other.data(), size, y.data());
+            EXPECT_TRUE(same_bits(y, exact_geglu)) << ops::to_string(isa);
             kernels.scale_row(x.data(), size, 0.7F, 30.0F, y.data());
             EXPECT_TRUE(same_bits(y, scaled)) << ops::to_string(isa);
             std::vector<float> tenfold = other;

@@ -237,6 +237,11 @@ class ReferenceDevice final : public Device {
             const auto up = static_cast<double>(of(op.up)[i]);
             const double inner =
                 std::sqrt(2 / std::numbers::pi) * (gate + 0.044715 * gate * gate * gate);
+            if (op.exact) {
+                const double share = std::erfc(-gate / std::numbers::sqrt2) / 2;
+                of(op.gate)[i] = static_cast<float>(gate * share * up);
+                continue;
+            }
             of(op.gate)[i] = static_cast<float>(gate / 2 * (1 + std::tanh(inner)) * up);
         }
     }
@@ -475,6 +480,9 @@ class ReferenceDevice final : public Device {
                          kv.key(page_of(p), layout, kv_head, p % layout.block_size, d);
             score *= op.scale > 0 ? static_cast<double>(op.scale)
                                   : 1 / std::sqrt(static_cast<double>(dim));
+            if (op.slopes != nullptr)
+                score -= static_cast<double>(of(*op.slopes)[head]) *
+                         std::abs(p - s.first_position - static_cast<std::int32_t>(r));
             weights.push_back(capped(score, static_cast<double>(op.softcap)));
         }
         const double top = *std::max_element(weights.begin(), weights.end());

@@ -217,6 +217,10 @@ inline constexpr SynthKind kNomicBert{"nomic_bert", [](model::SynthShape& s) {
                                           s.architecture = "nomic-bert";
                                           s.rope_base = 1000;
                                       }};
+inline constexpr SynthKind kJinaBert{"jina_bert", [](model::SynthShape& s) {
+                                         make_bert(s);
+                                         s.architecture = "jina-bert-v2";
+                                     }};
 inline constexpr SynthKind kXlmRoberta{"xlm_roberta", [](model::SynthShape& s) {
                                            make_bert(s);
                                            s.unigrams = true;

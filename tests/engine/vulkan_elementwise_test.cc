@@ -47,6 +47,9 @@ TEST_F(VulkanElementwise, GegluRegluAndGelu) {
         EXPECT_TRUE(
             same_values(proof::reglu_values(*vulkan_, c, 77), proof::reglu_values(*cpu_, c, 77)))
             << c.rows << " x " << c.width;
+        EXPECT_TRUE(same_values(proof::exact_geglu_values(*vulkan_, c, 77),
+                                proof::exact_geglu_values(*cpu_, c, 77)))
+            << c.rows << " x " << c.width;
         EXPECT_TRUE(
             same_values(proof::geglu_values(*vulkan_, c, 77), proof::geglu_values(*cpu_, c, 77)))
             << c.rows << " x " << c.width;

@@ -92,6 +92,20 @@ TEST(Encoder, NomicBertHasRopeAGateAndNoBiasesOfMatrices) {
     EXPECT_EQ(file->find_tensor("blk.0.attn_q.weight"), nullptr);
 }
 
+TEST(Encoder, JinaBertHasSlopesAndAGateWithoutABias) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "jina-bert-v2");
+    const auto config = read_model_config(*file);
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    EXPECT_TRUE(config->encoder && config->alibi && config->has_gate() && config->qkv_bias &&
+                config->output_bias && config->down_bias);
+    EXPECT_FALSE(config->rotates(0) || config->feed_forward_bias || config->fused_gate_up);
+    EXPECT_EQ(config->activation, Activation::exact_geglu);
+    EXPECT_EQ(config->n_positions, 0);
+    EXPECT_EQ(config->pooling, Pooling::mean);
+    EXPECT_THAT(describe_text(collect_info(*file)), HasSubstr("by distance (ALiBi)"));
+}
+
 // A header like another file's, with changes.
 std::string problem_of(const GgufFile& file, const std::map<std::string, GgufValue>& metadata,
                        const std::string& left_out = "", const std::string& spare = "",
@@ -172,9 +186,21 @@ TEST(Encoder, ACrossEncoderWithoutAllOfItsHeadIsRefused) {
     EXPECT_THAT(problem_of(*file, labels), HasSubstr("tokenizer.ggml.eos_token_id"));
 }
 
+// Files of newer converters have gate and up in one tensor; those of models for code have norms of
+// queries and keys, and one more behind attention.
+TEST(Encoder, JinaBertsGateMayBeInOneTensorAndNormsOfQueriesAreRefused) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "jina-bert-v2");
+    EXPECT_EQ(problem_of(*file, {}), "");
+    EXPECT_THAT(problem_of(*file, {}, "", "blk.0.attn_q_norm.weight"),
+                HasSubstr("tensor blk.0.attn_q_norm.weight: not part of a jina-bert-v2 model"));
+    EXPECT_THAT(problem_of(*file, {}, "blk.0.ffn_gate.weight"),
+                HasSubstr("tensor blk.0.ffn_up.weight: shape"));
+}
+
 TEST(Encoder, OthersOfTheFamilyAreRefusedByName) {
     for (const auto& [name, lacks] :
-         {std::pair("jina-bert-v2", "ALiBi"), std::pair("nomic-bert-moe", "experts")}) {
+         {std::pair("jina-bert-v3", "adapters"), std::pair("nomic-bert-moe", "experts")}) {
         GgufBuilder builder;
         builder.set("general.architecture", std::string(name));
         const auto config = read_model_config(**GgufFile::from_header(builder.header(), "m.gguf"));

@@ -1,5 +1,8 @@
 #include "engine/arch/blocks.h"
 
+#include <bit>
+#include <cmath>
+
 #include "base/index.h"
 
 namespace helix::engine {
@@ -13,6 +16,21 @@ std::int64_t q_width(const model::ModelConfig& config, std::int32_t layer) {
 
 std::int64_t kv_width(const model::ModelConfig& config, std::int32_t layer) {
     return std::int64_t{config.kv_heads_of(layer)} * config.head_dim_of(layer);
+}
+
+// Press and others, Train Short, Test Long, 2021: 2^(-8 h / n) for the heads h = 1, 2, ... of n, a
+// power of two. Of another number of heads the first ones have those of the greatest power below,
+// and the others every second one, from the first on, of twice so many.
+std::vector<float> alibi_slopes(std::int32_t n_heads) {
+    const auto power =
+        static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint32_t>(n_heads)));
+    std::vector<float> slopes;
+    for (std::int32_t head = 0; head < n_heads; ++head) {
+        const double exponent =
+            head < power ? -8.0 * (head + 1) / power : -4.0 * (2 * (head - power) + 1) / power;
+        slopes.push_back(static_cast<float>(std::exp2(exponent)));
+    }
+    return slopes;
 }
 
 // The rows of queries, keys and values in the tensor that has them all.
@@ -160,6 +178,15 @@ base::Status AttentionRunner::make_ones(Device& device, const model::ModelConfig
     return base::Ok{};
 }
 
+base::Status AttentionRunner::make_slopes(Device& device, const model::ModelConfig& config) {
+    if (!config.alibi || slopes_ != nullptr) return base::Ok{};
+    const std::vector<float> slopes = alibi_slopes(config.n_heads);
+    TRY(auto made, device.make_buffer(std::ssize(slopes)));
+    TRY_VOID(device.write(*made, 0, slopes));
+    slopes_ = std::move(made);
+    return base::Ok{};
+}
+
 base::Status AttentionRunner::run(Device& device, const model::ModelConfig& config,
                                   const AttentionWeights& weights, std::int32_t layer,
                                   const LayerRows& rows, BlockRows& shared) {
@@ -168,6 +195,7 @@ base::Status AttentionRunner::run(Device& device, const model::ModelConfig& conf
     TRY_VOID(make_room(device, v_, rows.rows * kv_width(config, layer)));
     TRY_VOID(make_room(device, attended_, rows.rows * q_width(config, layer)));
     TRY_VOID(make_ones(device, config));
+    TRY_VOID(make_slopes(device, config));
     TRY_VOID(shared.normed.run(device, config, rows, weights.norm.get(), weights.norm_bias.get()));
     // Keys that are values, too, are computed twice: that is little of a layer, and a copy of them
     // would have to be gathered from all of a group's devices.
@@ -180,7 +208,8 @@ base::Status AttentionRunner::run(Device& device, const model::ModelConfig& conf
     device.kv_store({rows.kv, *k_, *v_, rows.sequences, heads});
     device.attention({rows.kv, *q_, *attended_, config.n_heads, config.window_of(layer),
                       rows.sequences, config.attention_scale, config.attention_softcap,
-                      weights.sinks.get(), heads, config.chunked_attention, config.encoder});
+                      weights.sinks.get(), heads, config.chunked_attention, config.encoder,
+                      slopes_.get()});
     TRY_VOID(shared.added.run(device, config, *weights.output, *attended_,
                               weights.output_norm.get(), rows, weights.output_bias.get()));
     weights.sum_norm.run(device, config, rows);

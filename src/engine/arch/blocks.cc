@@ -39,6 +39,8 @@ void gate_rows(Device& device, const model::ModelConfig& config, Buffer& gate, c
             return device.clamped_swiglu({gate, up, rows, width});
         case model::Activation::squared_relu:
             return device.reglu({gate, up, rows, width});
+        case model::Activation::exact_geglu:
+            return device.geglu({gate, up, rows, width, true});
         case model::Activation::exact_gelu:
             return device.gelu({gate, rows, width});
     }

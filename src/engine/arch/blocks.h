@@ -110,7 +110,11 @@ class AttentionRunner {
     base::Status make_ones(Device& device, const model::ModelConfig& config);
 
     std::unique_ptr<Buffer> q_, k_, v_, attended_;
-    std::unique_ptr<Buffer> ones_;  // [the largest head]: weights of a norm that has none
+    // slopes_, where scores fall with distance.
+    base::Status make_slopes(Device& device, const model::ModelConfig& config);
+
+    std::unique_ptr<Buffer> ones_;    // [the largest head]: weights of a norm that has none
+    std::unique_ptr<Buffer> slopes_;  // [n_heads], or null
 };
 
 // x += W_down (silu(W_gate n) * W_up n), n = norm(x), or what attention has read; or with GELU, or

@@ -22,6 +22,7 @@ base::Result<std::int64_t> FeedForwardWeights::bytes(const WeightLoader& loader,
     if (has_norm(config)) names.push_back(config.feed_forward_norm);
     if (config.output_norms) names.emplace_back("post_ffw_norm.weight");
     if (config.feed_forward_bias) names.insert(names.end(), {"ffn_up.bias", "ffn_down.bias"});
+    if (config.down_bias) names.emplace_back("ffn_down.bias");
     for (std::string& name : SumNorm::tensors(config, kFeedForwardSumNorm))
         names.push_back(std::move(name));
     TRY(std::int64_t sum, tensors_bytes(loader, layer, names));
@@ -64,6 +65,9 @@ base::Result<FeedForwardWeights> FeedForwardWeights::load(WeightLoader& loader,
     }
     if (config.feed_forward_bias) {
         TRY(weights.up_bias, loader.vector(name("ffn_up.bias"), ffn));
+        TRY(weights.down_bias, loader.vector(name("ffn_down.bias"), config.hidden));
+    }
+    if (config.down_bias) {
         TRY(weights.down_bias, loader.vector(name("ffn_down.bias"), config.hidden));
     }
     TRY(weights.sum_norm, SumNorm::load(loader, config, layer, kFeedForwardSumNorm));

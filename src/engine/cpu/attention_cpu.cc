@@ -49,6 +49,8 @@ void PagedAttention::run(const Kernels& kernels, ThreadPool& pool, const KvLayou
         task.scale = scale;
         task.softcap = shape.softcap;
         if (shape.sinks != nullptr) task.sinks = shape.sinks + std::ptrdiff_t{head} * group;
+        if (shape.slopes != nullptr) task.slopes = shape.slopes + std::ptrdiff_t{head} * group;
+        task.position = sequence.first_position + static_cast<int>(r);
         task.pages = sequence.pages;
         task.block_size = layout.block_size;
         task.kv_head = head;
@@ -102,7 +104,8 @@ void CpuDevice::attention(const ops::Attention& op) {
                                     op.softcap,
                                     op.sinks == nullptr ? nullptr : data_of(*op.sinks),
                                     op.chunked,
-                                    op.both_ways};
+                                    op.both_ways,
+                                    op.slopes == nullptr ? nullptr : data_of(*op.slopes)};
     attention_.run(kernels_, pool_, kv.layout().of_heads(op.heads), shape, sequences_,
                    data_of(op.q), data_of(op.out));
 }

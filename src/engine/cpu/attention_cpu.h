@@ -20,12 +20,13 @@ struct AttentionRows {
 
 struct AttentionShape {
     int n_heads = 0;
-    std::int32_t window = 0;       // positions that a row attends to, its own the last; 0: all
-    float scale = 0;               // of scores; 0: 1 / sqrt(head_dim)
-    float softcap = 0;             // of what they are then; 0: none
-    const float* sinks = nullptr;  // [n_heads], as ops::Attention has them
-    bool chunked = false;          // the window is a chunk
-    bool both_ways = false;        // rows attend to all rows of their sequence
+    std::int32_t window = 0;        // positions that a row attends to, its own the last; 0: all
+    float scale = 0;                // of scores; 0: 1 / sqrt(head_dim)
+    float softcap = 0;              // of what they are then; 0: none
+    const float* sinks = nullptr;   // [n_heads], as ops::Attention has them
+    bool chunked = false;           // the window is a chunk
+    bool both_ways = false;         // rows attend to all rows of their sequence
+    const float* slopes = nullptr;  // [n_heads], as ops::Attention has them
 };
 
 // Attention as ops::Attention has it: out = softmax(scale * q K^T) V for each row over the

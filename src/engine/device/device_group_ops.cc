@@ -140,13 +140,15 @@ void DeviceGroup::attention(const ops::Attention& op) {
     const std::int64_t width = std::int64_t{op.n_heads} * kv.layout().of_heads(op.heads).head_dim;
     CHECK(op.n_heads % ranks() == 0);
     if (op.sinks != nullptr && !need_parts(*op.sinks, 1, op.n_heads)) return;
+    if (op.slopes != nullptr && !need_parts(*op.slopes, 1, op.n_heads)) return;
     if (rows == 0 || !need_parts(op.q, rows, width) || !write_parts(op.out, rows, width)) return;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
         ranks_[rank]->attention({kv.of_rank(rank), columns_of(op.q, rank), columns_of(op.out, rank),
                                  op.n_heads / static_cast<int>(ranks()), op.window, op.sequences,
                                  op.scale, op.softcap,
                                  op.sinks == nullptr ? nullptr : &columns_of(*op.sinks, rank),
-                                 heads_of_rank(op.heads, ranks()), op.chunked, op.both_ways});
+                                 heads_of_rank(op.heads, ranks()), op.chunked, op.both_ways,
+                                 op.slopes == nullptr ? nullptr : &columns_of(*op.slopes, rank)});
     }
 }
 
@@ -178,7 +180,9 @@ void DeviceGroup::swiglu(const ops::Swiglu& op) {
 }
 
 void DeviceGroup::geglu(const ops::Geglu& op) {
-    run_gated(op, [](Device& device, const ops::Geglu& own) { device.geglu(own); });
+    run_gated(op, [&op](Device& device, const ops::Geglu& own) {
+        device.geglu({own.gate, own.up, own.rows, own.width, op.exact});
+    });
 }
 
 void DeviceGroup::reglu(const ops::Reglu& op) {

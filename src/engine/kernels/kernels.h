@@ -61,6 +61,8 @@ struct AttentionTask {
     float scale = 1;                          // of the scores
     float softcap = 0;                        // of what they are then; 0: none
     const float* sinks = nullptr;             // [n_heads], one more score of each; null: none
+    const float* slopes = nullptr;            // [n_heads], as ops::Attention has them; null: none
+    int position = 0;                         // the row's own
     const std::byte* const* pages = nullptr;  // page of each block, in order
     int block_size = 0;
     int kv_head = 0;
@@ -85,6 +87,8 @@ struct Kernels {
                        float* y);
     // y = gelu(gate) * up; y may be gate. See ops/geglu.h.
     void (*geglu)(const float* gate, const float* up, std::int64_t n, float* y);
+    // The same with the exact GELU.
+    void (*exact_geglu)(const float* gate, const float* up, std::int64_t n, float* y);
     // y = max(gate, 0) * up; y and up may be gate.
     void (*reglu)(const float* gate, const float* up, std::int64_t n, float* y);
     // y = gelu(x), see ops/gelu.h; y may be x.

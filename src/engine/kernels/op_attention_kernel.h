@@ -71,8 +71,32 @@ struct Scores {
     Array<float, kHeads * kScoreRoom> of;  // [kHeads][kScoreRoom]
 };
 
+// Takes from the scores of a chunk slopes times the distances of its positions from the row's own.
+template <int kHeads>
+void take_distances(const AttentionTask& task, const Chunk& chunk, const float* slopes,
+                    float* scores) {
+    alignas(64) float distances[kScoreRoom];
+    const int base = chunk.base();
+    const int n = chunk.end - base;
+    for (int i = 0; i < n; ++i) {
+        const int distance = base + i - task.position;
+        distances[i] = static_cast<float>(distance < 0 ? -distance : distance);
+    }
+    for (int h = 0; h < kHeads; ++h) {
+        const Floats minus = set1(-slopes[h]);
+        float* of_head = scores + h * kScoreRoom;
+        for (int i = 0; i < n; i += 16) {
+            const int some = n - i < 16 ? n - i : 16;
+            store_left(of_head + i, some,
+                       fma(minus, load_left(distances + i, some), load_left(of_head + i, some)));
+        }
+    }
+}
+
+// slopes: of these heads, or null.
 template <class Kv, int kHeads>
-void chunk_scores(const AttentionTask& task, const Chunk& chunk, const float* q, float* scores) {
+void chunk_scores(const AttentionTask& task, const Chunk& chunk, const float* q,
+                  const float* slopes, float* scores) {
     const KvLayout& layout = *task.layout;
     const std::int64_t stride = layout.positions() * Kv::kBytes;
     const std::int64_t offset = layout.keys_of_head(task.kv_head);
@@ -103,6 +127,7 @@ void chunk_scores(const AttentionTask& task, const Chunk& chunk, const float* q,
         float* of_head = scores + h * kScoreRoom + chunk.begin - base;
         scale_row(of_head, chunk.end - chunk.begin, 1.0F, task.softcap, of_head);
     }
+    if (slopes != nullptr) take_distances<kHeads>(task, chunk, slopes, scores);
     HELIX_UNROLL
     for (int h = 0; h < kHeads; ++h) {
         for (int i = base; i < chunk.begin; ++i)
@@ -269,13 +294,14 @@ void attend_heads(const AttentionTask& task, int head) {
     Softmax<kHeads> softmax;
     float* weights = scores.of.v;
     const float* q = task.q + head * task.head_dim;
+    const float* slopes = task.slopes == nullptr ? nullptr : task.slopes + head;
     float* out = task.out + head * task.head_dim;
     Chunk chunk{task.begin, 0};
     for (; chunk.begin < task.n_positions; chunk.begin = chunk.end) {
         const bool first = chunk.begin == task.begin;
         const int end = (chunk.begin / kChunkPositions + 1) * kChunkPositions;
         chunk.end = end < task.n_positions ? end : task.n_positions;
-        chunk_scores<Kv, kHeads>(task, chunk, q, weights);
+        chunk_scores<Kv, kHeads>(task, chunk, q, slopes, weights);
         softmax.add_chunk(weights, chunk.end - chunk.base(), first);
         int dim = 0;
         for (; dim + 16 < task.head_dim; dim += 32)

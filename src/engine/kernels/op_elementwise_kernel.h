@@ -158,6 +158,16 @@ void gelu(const float* x, std::int64_t n, float* y) {
     if (rest > 0) store_first(y + i, rest, exact_gelu(load_first(x + i, rest, 0.0F)));
 }
 
+void exact_geglu(const float* gate, const float* up, std::int64_t n, float* y) {
+    std::int64_t i = 0;
+    for (; i + 16 <= n; i += 16) store(y + i, mul(exact_gelu(load(gate + i)), load(up + i)));
+    const int rest = static_cast<int>(n - i);
+    if (rest > 0) {
+        const Floats g = exact_gelu(load_first(gate + i, rest, 0.0F));
+        store_first(y + i, rest, mul(g, load_first(up + i, rest, 0.0F)));
+    }
+}
+
 HELIX_INLINE Floats clamped_silu_times(Floats gate, Floats up) {
     const Floats one = set1(1.0F);
     gate = min(set1(7.0F), gate);

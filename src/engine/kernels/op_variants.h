@@ -42,6 +42,7 @@ Kernels make_table(Isa isa) {
     k.swiglu = swiglu;
     k.layer_norm = layer_norm;
     k.geglu = geglu;
+    k.exact_geglu = exact_geglu;
     k.reglu = reglu;
     k.gelu = gelu;
     k.scale_row = scale_row;

@@ -42,6 +42,9 @@ struct Attention {
     bool chunked = false;  // the window is a chunk, see first_attended()
     // Rows attend to the rows of their sequence that follow them, too; then there is no window.
     bool both_ways = false;
+    // [n_heads]: a score loses its head's slope times the distance of its position from the row's
+    // own (ALiBi: Press and others, Train Short, Test Long, 2021). Null: none. Not with a cap.
+    const Buffer* slopes = nullptr;
 
     float score_scale(int head_dim) const {
         return scale > 0 ? scale : 1.0F / std::sqrt(static_cast<float>(head_dim));

@@ -126,6 +126,8 @@ Check attention_check(ops::KvType type, base::Random& random, bool quick) {
         AttentionCase c{type, 4, 4, 16, 16, positions, positions};
         c.both_ways = true;
         cases.push_back(c);
+        c.slopes = true;
+        cases.push_back(c);
     }
     for (int i = 0; i < (quick ? 1 : 3); ++i) {
         const int kv_heads = drawn(random, 1, 4);
@@ -139,10 +141,10 @@ Check attention_check(ops::KvType type, base::Random& random, bool quick) {
         [](const AttentionCase& c) {
             return fmt::format(
                 "{} rows after {} positions, {} heads, {} key-value heads of {}, blocks of {}, "
-                "{} {}{}{}",
+                "{} {}{}{}{}",
                 c.rows, c.positions - c.rows, c.n_heads, c.n_kv_heads, c.head_dim, c.block_size,
                 c.chunked ? "chunks of" : "window", c.window, rooms_text(c.rooms),
-                c.both_ways ? ", both ways" : "");
+                c.both_ways ? ", both ways" : "", c.slopes ? ", with slopes" : "");
         });
 }
 
@@ -212,6 +214,8 @@ std::vector<Check> operator_checks(std::uint64_t seed, bool quick) {
         make_check<WidthCase>("biases", {{3, 5}, {9, 160}}, add_bias_values, width_shape));
     checks.push_back(make_check<WidthCase>("GeGLU", {{3, 5}, {7, 160}}, geglu_values, width_shape));
     checks.push_back(make_check<WidthCase>("ReGLU", {{3, 5}, {7, 160}}, reglu_values, width_shape));
+    checks.push_back(
+        make_check<WidthCase>("exact GeGLU", {{3, 5}, {7, 160}}, exact_geglu_values, width_shape));
     checks.push_back(make_check<WidthCase>("GELU", {{3, 5}, {7, 160}}, gelu_values, width_shape));
     checks.push_back(
         make_check<WidthCase>("scaled rows", {{3, 5}, {7, 160}}, scale_rows_values, width_shape));

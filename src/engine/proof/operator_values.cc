@@ -200,8 +200,12 @@ Values attention_values(Device& device, const AttentionCase& c, std::uint64_t se
     TRY(const auto q, filled_buffer(device, query));
     TRY(const auto out, poisoned_buffer(device, floats));
     TRY(const auto sinks, filled_buffer(device, random_floats(random, size_of(c.n_heads), 3)));
+    auto falls = random_floats(random, size_of(c.n_heads), 1);
+    for (float& slope : falls) slope = std::abs(slope);
+    TRY(const auto slopes, filled_buffer(device, falls));
     device.attention({*kv, *q, *out, c.n_heads, c.window, last, c.scale, c.softcap,
-                      c.sinks ? sinks.get() : nullptr, heads, c.chunked, c.both_ways});
+                      c.sinks ? sinks.get() : nullptr, heads, c.chunked, c.both_ways,
+                      c.slopes ? slopes.get() : nullptr});
     std::vector<float> result;
     TRY_VOID(read_all(device, *out, result));
     return result;
@@ -265,14 +269,13 @@ std::vector<float> hostile_rows(base::Random& random, const WidthCase& c) {
     return x;
 }
 
-template <typename Gated>
-Values gated_values(Device& device, const WidthCase& c, std::uint64_t seed,
-                    void (Device::*run)(const Gated& op)) {
+template <typename Run>
+Values gated_values(Device& device, const WidthCase& c, std::uint64_t seed, const Run& run) {
     base::Random random(seed);
     TRY(const auto to, filled_buffer(device, hostile_rows(random, c)));
     TRY(const auto up, filled_buffer(device, random_floats(random, size_of(c.rows * c.width))));
     TRY(const NextProduct next, NextProduct::create(device, c, seed));
-    (device.*run)({*to, *up, c.rows, c.width});
+    run(*to, *up);
     next.multiply(device, *to, c.rows);
     std::vector<float> values;
     TRY_VOID(read_all(device, *to, values));
@@ -283,15 +286,27 @@ Values gated_values(Device& device, const WidthCase& c, std::uint64_t seed,
 }  // namespace
 
 Values swiglu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
-    return gated_values(device, c, seed, &Device::swiglu);
+    return gated_values(device, c, seed, [&](Buffer& gate, const Buffer& up) {
+        device.swiglu({gate, up, c.rows, c.width});
+    });
 }
 
 Values geglu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
-    return gated_values(device, c, seed, &Device::geglu);
+    return gated_values(device, c, seed, [&](Buffer& gate, const Buffer& up) {
+        device.geglu({gate, up, c.rows, c.width});
+    });
+}
+
+Values exact_geglu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
+    return gated_values(device, c, seed, [&](Buffer& gate, const Buffer& up) {
+        device.geglu({gate, up, c.rows, c.width, true});
+    });
 }
 
 Values reglu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
-    return gated_values(device, c, seed, &Device::reglu);
+    return gated_values(device, c, seed, [&](Buffer& gate, const Buffer& up) {
+        device.reglu({gate, up, c.rows, c.width});
+    });
 }
 
 Values gelu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
@@ -307,7 +322,9 @@ Values gelu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
 }
 
 Values clamped_swiglu_values(Device& device, const WidthCase& c, std::uint64_t seed) {
-    return gated_values(device, c, seed, &Device::clamped_swiglu);
+    return gated_values(device, c, seed, [&](Buffer& gate, const Buffer& up) {
+        device.clamped_swiglu({gate, up, c.rows, c.width});
+    });
 }
 
 Values add_bias_values(Device& device, const WidthCase& c, std::uint64_t seed) {

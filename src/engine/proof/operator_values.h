@@ -62,6 +62,7 @@ struct AttentionCase {
     int rooms = 1;         // pages are made for so many times as many heads, in as many parts
     bool chunked = false;  // the window is a chunk
     bool both_ways = false;
+    bool slopes = false;
 };
 Values attention_values(Device& device, const AttentionCase& c, std::uint64_t seed);
 
@@ -86,6 +87,7 @@ Values swiglu_values(Device& device, const WidthCase& c, std::uint64_t seed);
 Values clamped_swiglu_values(Device& device, const WidthCase& c, std::uint64_t seed);
 // The same with GELU.
 Values geglu_values(Device& device, const WidthCase& c, std::uint64_t seed);
+Values exact_geglu_values(Device& device, const WidthCase& c, std::uint64_t seed);
 Values reglu_values(Device& device, const WidthCase& c, std::uint64_t seed);
 Values gelu_values(Device& device, const WidthCase& c, std::uint64_t seed);
 // Into another buffer, and in place.

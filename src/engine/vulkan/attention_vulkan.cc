@@ -41,7 +41,7 @@ constexpr AttentionSizes kSoftwareSizes{8, 4, 4, 256};
 // As Row, Tile and Params of attention_common.glsl.
 struct AttentionRow {
     VkDeviceAddress pages;
-    std::uint32_t row, begin, end, unused;
+    std::uint32_t row, begin, end, position;
 };
 struct AttentionTile {
     std::uint32_t first, rows;
@@ -51,7 +51,7 @@ struct AttentionPush {
     std::uint32_t n_heads, group, head_dim, block_size, positions, dims, head_keys, head_values,
         values, chunks;
     float scale, softcap;
-    VkDeviceAddress blocks, sinks;
+    VkDeviceAddress blocks, sinks, slopes;
 };
 
 // The greatest power of two that is no more than n, and 1 where there is none.
@@ -138,7 +138,8 @@ AttentionRows rows_of(VulkanCommands::Operator& record, const ops::Attention& op
             const std::int32_t position = s.first_position + static_cast<std::int32_t>(r);
             const std::int32_t begin = ops::first_attended(position, op.window, op.chunked);
             const std::int32_t end = ops::end_of_attended(s, r, op.both_ways);
-            of.rows.push_back({table, word(s.first_row + r), word(begin), word(end), 0});
+            of.rows.push_back(
+                {table, word(s.first_row + r), word(begin), word(end), word(position)});
         }
         table += s.pages.size() * sizeof(VkDeviceAddress);
     }
@@ -181,6 +182,7 @@ AttentionPush push_of(const ops::Attention& op, const ops::KvLayout& layout) {
     push.scale = op.score_scale(layout.head_dim);
     push.softcap = op.softcap;
     if (op.sinks != nullptr) push.sinks = vulkan(*op.sinks).address();
+    if (op.slopes != nullptr) push.slopes = vulkan(*op.slopes).address();
     return push;
 }
 
@@ -202,7 +204,8 @@ void dispatch_tiles(VulkanCommands::Operator& record, AttentionPush push, Vulkan
                                        unpacks_halves ? 1U : 0U,
                                        layout.block_size % lanes.values_ahead == 0 ? 1U : 0U,
                                        push.softcap > 0 ? 1U : 0U,
-                                       push.sinks != 0 ? 1U : 0U};
+                                       push.sinks != 0 ? 1U : 0U,
+                                       push.slopes != 0 ? 1U : 0U};
     for (std::int64_t first = 0; first < groups.y; first += kMostGroups) {
         const std::int64_t count = std::min(kMostGroups, groups.y - first);
         record.dispatch(shaders::attention, push,

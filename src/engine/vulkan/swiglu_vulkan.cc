@@ -17,6 +17,7 @@ constexpr std::uint32_t kGelu = 1;
 constexpr std::uint32_t kClamped = 2;
 constexpr std::uint32_t kRelu = 3;
 constexpr std::uint32_t kExactGelu = 4;
+constexpr std::uint32_t kExactGeglu = 5;
 
 }  // namespace
 
@@ -39,7 +40,7 @@ void VulkanDevice::swiglu(const ops::Swiglu& op) {
 }
 
 void VulkanDevice::geglu(const ops::Geglu& op) {
-    gate(op.gate, op.up, op.rows * op.width, op.width, kGelu);
+    gate(op.gate, op.up, op.rows * op.width, op.width, op.exact ? kExactGeglu : kGelu);
 }
 
 void VulkanDevice::reglu(const ops::Reglu& op) {

@@ -9,8 +9,8 @@
 
 // Encoders, which make embeddings: BERT (bge, E5, MiniLM) and RoBERTa, whose tensors and keys are
 // the same in a file, XLM-RoBERTa (bge-m3, multilingual E5) among them; and nomic-bert, which has
-// rope in the place of a table of positions, and SwiGLU. Each sum of residuals is normed: x =
-// norm(x + attention(x)), x = norm(x + feed-forward(x)).
+// rope in the place of a table of positions, and SwiGLU; jina-bert-v2 ALiBi, both ways, and GeGLU.
+// Each sum of residuals is normed: x = norm(x + attention(x)), x = norm(x + feed-forward(x)).
 //
 // Of BERT and RoBERTa there are cross-encoders, which read a query and a document as one text: the
 // score is that of the first token's state x, sigmoid(w . tanh(D x + d) + b), D being BERT's
@@ -37,6 +37,17 @@ const DecoderTraits kNomicBert{.name = "nomic-bert",
                                .fused_qkv = true,
                                .norm = NormKind::layer,
                                .encoder = true};
+
+// Files of newer converters have the gate in the tensor of what it multiplies: see read_encoder().
+const DecoderTraits kJinaBertV2{.name = "jina-bert-v2",
+                                .qkv_bias = Presence::always,
+                                .output_bias = true,
+                                .input_norms = false,
+                                .norm = NormKind::layer,
+                                .activation = Activation::exact_geglu,
+                                .encoder = true,
+                                .alibi = true,
+                                .down_bias = true};
 
 namespace {
 
@@ -105,6 +116,7 @@ base::Status read_encoder(const GgufFile& file, const DecoderTraits& traits, Mod
         TRY_VOID(expect_tensor(file, name, {config.hidden}));
     TRY(config.n_token_types, table_rows(file, kTokenTypeTable, config.hidden));
     if (pairs) TRY_VOID(read_pairs(file, config));
+    if (traits.alibi) config.fused_gate_up = file.find_tensor("blk.0.ffn_gate.weight") == nullptr;
     if (!traits.position_table) return base::Ok{};
     TRY(config.n_positions, table_rows(file, kPositionTable, config.hidden));
     if (config.n_positions >= config.context_length) return base::Ok{};

@@ -204,6 +204,8 @@ base::Status read_scales(const GgufFile& file, const DecoderTraits& traits, Mode
     };
     config.encoder = config.sum_norms = traits.encoder;
     config.feed_forward_bias = traits.feed_forward_bias;
+    config.down_bias = traits.down_bias;
+    config.alibi = traits.alibi;
     config.parallel_blocks = traits.parallel_blocks;
     config.activation = traits.activation;
     config.attention_scale = traits.attention_scale;
@@ -424,7 +426,7 @@ base::Status read_pooling(const GgufFile& file, const DecoderTraits& traits, Mod
     return base::Ok{};
 }
 
-// Where positions are a table's, no layer turns anything.
+// Where positions are a table's, or distances count, no layer turns anything.
 base::Status leave_out_rope(ModelConfig& config) {
     config.rope_dim = config.head_dim / 2 * 2;
     config.rope_layers.assign(static_cast<std::size_t>(config.n_layers), false);
@@ -518,6 +520,7 @@ LayerTensors layer_tensors(const ModelConfig& config, std::int32_t layer) {
         tensors["ffn_up.bias"] = {ffn};
         tensors["ffn_down.bias"] = {hidden};
     }
+    if (config.down_bias) tensors["ffn_down.bias"] = {hidden};
     if (config.has_experts(layer)) {
         add_expert_tensors(config, tensors);
         if (!config.dense_beside_experts) return tensors;
@@ -699,7 +702,8 @@ base::Result<ModelConfig> read_decoder(const GgufFile& file, const DecoderTraits
     TRY_VOID(read_window(file, traits, config));
     TRY_VOID(read_heads(file, traits, config));
     TRY_VOID(read_scales(file, traits, config));
-    TRY_VOID(traits.position_table ? leave_out_rope(config) : read_rope(file, traits, config));
+    TRY_VOID(traits.position_table || traits.alibi ? leave_out_rope(config)
+                                                   : read_rope(file, traits, config));
     TRY_VOID(read_pooling(file, traits, config));
     TRY_VOID(check_tensors(file, traits, config));
     TRY_VOID(check_vocabulary(file, config));

@@ -83,8 +83,10 @@ struct DecoderTraits {
     // See ModelConfig: encoders have sum_norms, too.
     bool encoder = false;
     bool position_table = false;     // in the place of rope
+    bool alibi = false;              // likewise; see ModelConfig
     bool may_rank = false;           // there are cross-encoders of it
     bool feed_forward_bias = false;  // of both matrices
+    bool down_bias = false;          // of the last one alone
 };
 
 // The traits of the architecture of this name; null: there is none.

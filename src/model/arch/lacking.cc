@@ -19,7 +19,6 @@ constexpr Lacking kLacking[] = {
     {"granitehybrid", "recurrent layers (Mamba 2)"},
     {"nemotron_h", "recurrent layers (Mamba 2)"},
     {"nemotron_h_moe", "recurrent layers (Mamba 2), feed-forwards without a gate"},
-    {"jina-bert-v2", "ALiBi, norms of queries and keys in an encoder"},
     {"jina-bert-v3", "adapters for tasks"},
     {"nomic-bert-moe", "experts without a gate"},
     {"modern-bert", "a window to both sides"},

@@ -47,7 +47,7 @@ base::Result<bool> ranks_pairs(const JsonPlace& root, std::string_view model_typ
     for (std::size_t i = 0; i < n; ++i) {
         TRY(const std::string name, classes.element(i).text());
         if (name == expected) return false;
-        if (name == of_pairs) return true;
+        if (!of_pairs.empty() && name == of_pairs) return true;
     }
     return classes.error(of_pairs.empty()
                              ? fmt::format("[\"{}\"]", expected)

@@ -40,6 +40,8 @@ layout(constant_id = 11) const uint kWholePages = 0;
 layout(constant_id = 12) const uint kCaps = 0;
 // 1: heads have sinks.
 layout(constant_id = 13) const uint kSinks = 0;
+// 1: scores lose slopes times distances.
+layout(constant_id = 14) const uint kSlopes = 0;
 
 const uint kElements = kType == kF32 ? 1 : kType == kQ8 ? 4 : 2;  // of a word
 // Of queries, what a lane has; some may not be used.
@@ -192,6 +194,17 @@ void add_dimensions(Keys keys, uint fours, uint d, inout float scores[kMostScore
     }
 }
 
+// The score of the lane's i-th position with its j-th query, less the head's slope times the distance from the row's
+// own position.
+float less_distance(Place at, uint lane, uint i, uint j, float score) {
+    const uint q = lane / kScoreLanes * kScoreQueries + j;
+    if (!is_used(at, q)) return score;
+    const int own = int(params.rows.v[at.first_row + q / kHeads].position);
+    const float distance = float(abs(int(at.first + score_position(lane, i)) - own));
+    precise const float minus = 0.0 - params.slopes.v[at.first_head + q % kHeads];
+    return fma_exact(minus, distance, score);
+}
+
 // Of the lane's positions with its queries: scores[position][query].
 void find_scores(Place at, uint lane, out float scores[kMostScores]) {
     [[unroll]] for (uint i = 0; i < kScored; ++i) scores[i] = 0.0;
@@ -223,6 +236,7 @@ void find_scores(Place at, uint lane, out float scores[kMostScores]) {
             if (kType == kQ8) scaled = scaled * key_scale;
             scaled = scaled * params.scale;
             if (kCaps != 0) scaled = capped(scaled, params.softcap);
+            if (kSlopes != 0) scaled = less_distance(at, lane, i, j, scaled);
             scores[i * kScoreQueries + j] = scaled;
         }
     }

@@ -27,6 +27,7 @@ struct Row {
     uint row;
     uint begin;
     uint end;
+    uint position;  // its own
 };
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Rows {
     Row v[];
@@ -59,6 +60,7 @@ layout(push_constant, std430) uniform Params {
     float softcap;  // of scores, where attention.comp caps them
     Blocks blocks;  // of out_ as int8, where attention_combine.comp is to make them
     Floats sinks;   // [n_heads], where kSinks
+    Floats slopes;  // [n_heads], where attention.comp's kSlopes
 } params;
 
 uint partial_at(uint row, uint head, uint chunk) {

@@ -17,7 +17,7 @@ layout(push_constant, scalar) uniform Push {
     uint count;
 };
 // What the gate is put through: 0, SiLU; 1, GELU; 2, SiLU of clamped numbers (ops/clamped_swiglu.h);
-// 3, ReLU; 4, GELU (ops/gelu.h), without another factor.
+// 3, ReLU; 4, GELU (ops/gelu.h), without another factor; 5, the same with it.
 layout(constant_id = 2) const uint kActivation = 0;
 shared uvec4 made[kLanes / 4u];
 
@@ -50,6 +50,10 @@ float gated(float g, float u) {
         return product;
     }
     if (kActivation == 4) return exact_gelu(g);
+    if (kActivation == 5) {
+        precise const float product = exact_gelu(g) * u;
+        return product;
+    }
     precise float minus = 0.0 - g;
     if (kActivation == 1) {
         precise float square = g * g;
