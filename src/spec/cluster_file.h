@@ -24,6 +24,7 @@
 //     count = 2                    # 1 if not given
 //     region = "cellar"
 //     host = ""                    # machines with one host share its cores
+//     core_share = 1               # the part of them that it computes with
 //     role = "prefill"             # "prefill", "decode" or "both": prompts, what follows, both
 //     memory = "24 GB"             # here or in the type; without it, memory and nic are those of
 //                                  # the catalogue's machine of this type (catalogue.h)
@@ -49,11 +50,11 @@
 //     latency = "1 ms"
 //
 // JSON may go beyond the schema. A node without memory, in a file without vram_bytes of its type,
-// is the catalogue's machine of its type. A node may have name, host, role, memory_bytes and the
-// measured fields of NodeSpec. Links that differ by direction stand in directed_links {from, to:
-// node id or "coordinator"}. Trunks stand in trunks [{from_region, to_region,
-// bandwidth_bytes_per_s, latency_ms}], one entry for each direction, and are only the shared limit;
-// the coordinator may have a region.
+// is the catalogue's machine of its type. A node may have name, host, device, core_share, role,
+// memory_bytes and the measured fields of NodeSpec. Links that differ by direction stand in
+// directed_links {from, to: node id or "coordinator"}. Trunks stand in trunks [{from_region,
+// to_region, bandwidth_bytes_per_s, latency_ms}], one entry for each direction, and are only the
+// shared limit; the coordinator may have a region.
 
 namespace helix::spec {
 
