@@ -35,7 +35,7 @@ import tempfile
 from delivered import CASES, DEPTHS, RULES, USUAL_POLICY, Case, put, table_of
 
 MODEL = "llama2-70b"
-PAPER = ("single24", "distributed24", "highhet42")
+PUBLISHED = ("single24", "distributed24", "highhet42")
 GENERATED = tuple(f"generated{seed}" for seed in range(1, 11))
 FITTED_ON = tuple(f"generated{seed}" for seed in range(101, 105))
 WINDOW = ("--warmup", "60s", "--duration", "120s")
@@ -307,7 +307,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("helix")
     parser.add_argument("data")
-    parser.add_argument("--clusters", default=",".join(PAPER + GENERATED),
+    parser.add_argument("--clusters", default=",".join(PUBLISHED + GENERATED),
                         help="by name; generatedN is drawn from the seed N")
     parser.add_argument("--layouts", type=int, default=200, help="of each cluster")
     parser.add_argument("--seed", type=int, default=1, help="of the layouts")
@@ -318,8 +318,8 @@ def main():
     arguments = parser.parse_args()
     names = arguments.clusters.split(",")
     for name in names:
-        if name not in PAPER and not (name.startswith("generated") and name[9:].isdigit()):
-            parser.error(f"--clusters: {name} is neither {', '.join(PAPER)} nor generatedN")
+        if name not in PUBLISHED and not (name.startswith("generated") and name[9:].isdigit()):
+            parser.error(f"--clusters: {name} is neither {', '.join(PUBLISHED)} nor generatedN")
     if arguments.layouts < 3:
         parser.error("--layouts: at least 3 have ranks worth the name")
     if arguments.write and set(names) & set(FITTED_ON):

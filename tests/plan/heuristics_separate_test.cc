@@ -213,10 +213,11 @@ TEST(Separate, PlansHoldAsManyLayersAsThePublishedOnesOfThe70BModel) {
             EXPECT_EQ(ours, published) << name << ' ' << type;
         }
         ASSERT_EQ(planned->notes.size(), 3U);
-        EXPECT_EQ(planned->notes[2],
-                  "type T4: a machine holds 7 layers where the tables end at 4: seconds per token "
-                  "and KV room go on as with the last layer that was measured, with room for at "
-                  "least 4096 tokens");
+        const std::string of_t4 =
+            "type T4: a machine holds 7 layers where the tables end at 4: seconds per token "
+            "and KV room go on as with the last layer that was measured, with room for at "
+            "least 4096 tokens";
+        EXPECT_EQ(std::count(planned->notes.begin(), planned->notes.end(), of_t4), 1);
     }
 }
 

@@ -34,7 +34,7 @@ struct PerformanceOptions {
     double requests_per_s = 0;     // offered; 0 = always as many waiting as the KV memory takes
     double expected_output = 240;  // tokens that admission reserves for an answer
     // That requests are served by; of it the model knows kv_high_water, and Batching::helix only.
-    spec::ServingPolicy policy;
+    spec::ServingPolicy policy = {};
     // Batching::helix only; the defaults of core::WorkerConfig.
     std::int32_t batch_rows = 512;
     std::int32_t mixed_prefill_rows = 64;
