@@ -233,7 +233,21 @@ void add_config_lines(TextLines& out, const ModelInfo& info) {
     const ModelConfig& config = *info.config;
     const spec::ModelSpec& spec = info.spec;
     out.line("layers", fmt::format("{} of {}", config.n_layers, layer_sizes_text(spec)));
-    out.line("embedding", human_bytes(spec.embedding_bytes));
+    if (config.layer_input > 0) {
+        out.line("layer inputs",
+                 fmt::format("{} numbers of each token; with the embedding {}, which every worker "
+                             "holds",
+                             config.layer_input, human_bytes(spec.common_bytes)));
+    } else {
+        out.line("embedding", human_bytes(spec.embedding_bytes));
+    }
+    if (config.n_shared_kv_layers > 0) {
+        out.line("shared KV",
+                 fmt::format("the last {} layers have keys and values of others; "
+                             "layers {} to {} stay together",
+                             config.n_shared_kv_layers, config.n_layers - spec.joined_layers,
+                             config.n_layers - 1));
+    }
     if (config.encoder) {
         out.line("encoder",
                  config.rank_head.of_pairs
@@ -307,6 +321,8 @@ nlohmann::json config_json(const ModelConfig& config) {
             {"logit_softcap", config.logit_softcap},
             {"qkv_bias", config.qkv_bias},
             {"attention_sinks", config.attention_sinks},
+            {"layer_input", config.layer_input},
+            {"shared_kv_layers", config.n_shared_kv_layers},
             {"qk_norm", config.qk_norm != QkNorm::none},
             {"experts", config.n_experts},
             {"experts_used", config.n_experts_used},
@@ -326,6 +342,8 @@ nlohmann::json spec_json(const ModelConfig& config, const spec::ModelSpec& spec)
     return {{"layer_bytes", spec.layer_bytes},
             {"smallest_layer_bytes", smallest_layer_bytes(spec)},
             {"embedding_bytes", spec.embedding_bytes},
+            {"common_bytes", spec.common_bytes},
+            {"joined_layers", spec.joined_layers},
             {"head_bytes", spec.head_bytes},
             {"activation_bytes_per_token", spec.activation_bytes_per_token},
             {"kv_bytes_per_token_layer", spec.kv_bytes_per_token_layer},

@@ -195,6 +195,13 @@ base::Result<ModelConfig> read_header_config(const GgufFile& file) {
     return read_hyperparameters(file);
 }
 
+std::int32_t ModelConfig::joined_layers() const {
+    std::int32_t first = n_layers;
+    for (std::int32_t layer = n_layers - n_shared_kv_layers; layer < n_layers; ++layer)
+        first = std::min(first, kv_layer(layer));
+    return n_layers - first;
+}
+
 spec::AttentionWindow ModelConfig::attention_window() const {
     if (encoder) return {};  // rows see those after them, too, and all are computed at once
     spec::AttentionWindow window{sliding_window, chunked_attention, {}};
@@ -224,7 +231,17 @@ base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file) {
     model.flops_per_token_layer = flops / model.n_layers;
     model.n_experts = config.n_experts;
     model.n_experts_used = config.n_experts_used;
-    model.embedding_bytes = bytes_of(file, "token_embd.weight");
+    const std::int64_t embedding = bytes_of(file, "token_embd.weight");
+    if (config.layer_input > 0) {
+        model.common_bytes = embedding;
+        for (const char* name : {kLayerInputTable, kLayerInputProjection, kLayerInputNorm})
+            model.common_bytes += bytes_of(file, name);
+        // A layer's part of the projection.
+        model.flops_per_token_layer += 2.0 * config.layer_input * config.hidden;
+    } else {
+        model.embedding_bytes = embedding;
+    }
+    model.joined_layers = config.joined_layers();
     for (const char* name : {kPositionTable, kTokenTypeTable, kEmbeddingNorm, kEmbeddingNormBias})
         model.embedding_bytes += config.encoder ? bytes_of(file, name) : 0;
     model.encoder = config.encoder;

@@ -20,6 +20,12 @@ inline constexpr char kRopeFactors[] = "rope_freqs.weight";
 inline constexpr char kShortRopeFactors[] = "rope_factors_short.weight";
 inline constexpr char kLongRopeFactors[] = "rope_factors_long.weight";
 
+// Of models whose layers have inputs of their own: a row for each token, [n_layers * layer_input],
+// the projection of embeddings to as many, and the weights of the norm of each layer's.
+inline constexpr char kLayerInputTable[] = "per_layer_token_embd.weight";
+inline constexpr char kLayerInputProjection[] = "per_layer_model_proj.weight";
+inline constexpr char kLayerInputNorm[] = "per_layer_proj_norm.weight";
+
 // Which two elements of a head rope turns together, of the rope_dim that are rotated.
 enum class RopePairs {
     adjacent,  // 2i and 2i + 1
@@ -190,6 +196,14 @@ struct ModelConfig {
     std::int32_t n_positions = 0;
     std::int32_t n_token_types = 0;
     std::int32_t separator = -1;  // a token; -1: all of a text is of the first kind
+    // Above 0: each layer also reads so many numbers of each token, from a table and a projection
+    // of the token's embedding: they are factors of a gated projection that the layer adds last.
+    std::int32_t layer_input = 0;
+    // The last so many layers have no keys and values of their own, see kv_layer().
+    std::int32_t n_shared_kv_layers = 0;
+    // [n_layers]: widths of the feed-forwards, where layers differ; ffn, or dense_ffn of a model
+    // with experts, is the largest. Empty: each has that.
+    std::vector<std::int32_t> dense_widths = {};
 
     // The window of a layer, 0 for none.
     std::int32_t window_of(std::int32_t layer) const {
@@ -211,6 +225,17 @@ struct ModelConfig {
     std::int32_t rope_dim_of(std::int32_t layer) const {
         return has_windowed_heads(layer) ? windowed_rope_dim : rope_dim;
     }
+    bool shares_kv(std::int32_t layer) const { return layer >= n_layers - n_shared_kv_layers; }
+    // The layer whose keys and values a layer attends to: itself, or the last of the same kind of
+    // window that has its own. -1: there is no such layer.
+    std::int32_t kv_layer(std::int32_t layer) const {
+        std::int32_t source = std::min(layer, n_layers - n_shared_kv_layers - 1);
+        while (source >= 0 && (window_of(source) > 0) != (window_of(layer) > 0)) --source;
+        return source;
+    }
+    // The last layers, from the first on that has keys and values which others read: a sequence
+    // runs all of them in one place. 0: there are none.
+    std::int32_t joined_layers() const;
     bool has_values(std::int32_t layer) const { return !keys_are_values || window_of(layer) > 0; }
     std::int32_t largest_head_dim() const { return std::max(head_dim, windowed_head_dim); }
     // Heads that have room for the keys and values of any layer: of the larger number, and so large
@@ -244,7 +269,10 @@ struct ModelConfig {
         return temperature_length > 0 && !rotates(layer);
     }
     // Of the feed-forward of a layer without experts.
-    std::int32_t dense_width() const { return n_experts > 0 ? dense_ffn : ffn; }
+    std::int32_t dense_width(std::int32_t layer) const {
+        if (!dense_widths.empty()) return dense_widths[static_cast<std::size_t>(layer)];
+        return n_experts > 0 ? dense_ffn : ffn;
+    }
     bool has_windowed_rope(std::int32_t layer) const {
         return windowed_rope_base > 0 && window_of(layer) > 0;
     }

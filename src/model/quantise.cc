@@ -16,6 +16,7 @@
 #include "base/machine.h"
 #include "model/gguf_format.h"
 #include "model/gguf_writer.h"
+#include "model/model_config.h"
 #include "model/quant/searched.h"
 
 namespace helix::model {
@@ -156,7 +157,7 @@ class Quantiser {
             const auto found = run_.importance->tensors.find(tensor.info.name);
             if (found == run_.importance->tensors.end()) {
                 // Nothing is multiplied by an embedding that is no head.
-                if (tensor.info.name != "token_embd.weight")
+                if (tensor.info.name != "token_embd.weight" && tensor.info.name != kLayerInputTable)
                     report_.unweighed.push_back(tensor.info.name);
                 continue;
             }

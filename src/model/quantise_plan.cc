@@ -173,7 +173,7 @@ class Planner {
 
     TensorType wanted(std::string_view name) const {
         if (is_head(name) && head_) return *head_;
-        if (name == kEmbedding && embedding_) return *embedding_;
+        if ((name == kEmbedding || name == kLayerInputTable) && embedding_) return *embedding_;
         if (mix_ == nullptr) return base_;
         if (is_head(name)) return mix_->head;
         const bool passes_all = name.find(".attn_v.") != std::string_view::npos ||

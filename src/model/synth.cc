@@ -73,9 +73,11 @@ class SynthTensors {
         const float embedding = shape_.tied_embeddings ? keeping(hidden_) : 1.0F;
         tensors_.push_back({"token_embd.weight", {hidden_, shape_.vocab}, 0, embedding});
         if (traits_.encoder) add_encoder_input();
+        if (shape_.layer_input > 0) add_layer_inputs();
         for (layer_ = 0; layer_ < shape_.n_layers; ++layer_) {
             add_attention();
             add_feed_forward();
+            if (shape_.layer_input > 0) add_layer_input();
         }
         if (!traits_.encoder) add_head();
         if (shape_.reranks) add_rank_head();
@@ -112,6 +114,18 @@ class SynthTensors {
         tensors_.push_back({kEmbeddingNormBias, {hidden_}, 0, 0.1F});
     }
 
+    void add_layer_inputs() {
+        const std::int64_t all = std::int64_t{shape_.layer_input} * shape_.n_layers;
+        tensors_.push_back({kLayerInputTable, {all, shape_.vocab}, 0, keeping(shape_.layer_input)});
+        tensors_.push_back({kLayerInputProjection, {hidden_, all}, 0, 1.0F});
+        tensors_.push_back({kLayerInputNorm, {shape_.layer_input}, 1, 0.1F});
+    }
+    void add_layer_input() {
+        add("inp_gate.weight", {hidden_, shape_.layer_input}, 0, keeping(hidden_));
+        add("proj.weight", {shape_.layer_input, hidden_}, 0, keeping(shape_.layer_input));
+        add("post_norm.weight", {hidden_}, added_, 0.1F * added_);
+    }
+
     void add(const char* name, std::vector<std::int64_t> dims, float mean, float dev) {
         tensors_.push_back({fmt::format("blk.{}.{}", layer_, name), std::move(dims), mean, dev});
     }
@@ -131,14 +145,15 @@ class SynthTensors {
         const std::int64_t head = own_heads ? shape_.windowed_head_dim : shape_.head_size();
         const std::int64_t q = head * shape_.n_heads;
         const std::int64_t kv = head * (own_heads ? shape_.windowed_kv_heads : shape_.n_kv_heads);
-        const bool has_values = !shape_.keys_are_values || shape_.is_windowed(layer_);
+        const bool has_keys = !shape_.shares_kv(layer_);
+        const bool has_values = has_keys && (!shape_.keys_are_values || shape_.is_windowed(layer_));
         if (traits_.input_norms) add("attn_norm.weight", {hidden_}, 1, 0.1F);
         if (traits_.norm_bias) add("attn_norm.bias", {hidden_}, 0, 0.1F);
         if (traits_.fused_qkv) {
             add("attn_qkv.weight", {hidden_, q + 2 * kv}, 0, keeping(hidden_));
         } else {
             add("attn_q.weight", {hidden_, q}, 0, keeping(hidden_));
-            add("attn_k.weight", {hidden_, kv}, 0, keeping(hidden_));
+            if (has_keys) add("attn_k.weight", {hidden_, kv}, 0, keeping(hidden_));
             if (has_values) add("attn_v.weight", {hidden_, kv}, 0, keeping(hidden_));
         }
         if (has_bias(shape_)) {
@@ -154,7 +169,7 @@ class SynthTensors {
             std::vector<std::int64_t> of_q{whole ? q : head}, of_k{whole ? kv : head};
             if (each) of_q.push_back(shape_.n_heads), of_k.push_back(shape_.n_kv_heads);
             add("attn_q_norm.weight", std::move(of_q), 1, 0.1F);
-            add("attn_k_norm.weight", std::move(of_k), 1, 0.1F);
+            if (has_keys) add("attn_k_norm.weight", std::move(of_k), 1, 0.1F);
         }
         add("attn_output.weight", {q, hidden_}, 0, keeping(q) * added_);
         add_output_norm("post_attention_norm.weight");
@@ -194,7 +209,7 @@ class SynthTensors {
 
     void add_feed_forward() {
         const bool has_experts = shape_.has_experts(layer_);
-        const std::int64_t ffn = shape_.n_experts > 0 ? shape_.dense_ffn : shape_.ffn;
+        const std::int64_t ffn = shape_.dense_width(layer_);
         if (traits_.input_norms && !traits_.parallel_blocks)
             add(std::string(traits_.feed_forward_norm).c_str(), {hidden_}, 1, 0.1F);
         if (traits_.norm_bias) add("ffn_norm.bias", {hidden_}, 0, 0.1F);
@@ -245,7 +260,8 @@ std::vector<SynthTensor> with_factors(TensorType quant, std::vector<SynthTensor>
     for (SynthTensor& tensor : tensors) {
         const std::string factor = factor_tensor(quant, tensor.name);
         const bool has_factor = !factor.empty() && !is_vector(tensor.name, tensor.shape.size()) &&
-                                !is_router(tensor) && tensor.name != "token_embd.weight";
+                                !is_router(tensor) && tensor.name != "token_embd.weight" &&
+                                tensor.name != kLayerInputTable;
         const float mean = tensor.deviation / kDeviation;
         if (has_factor) tensor.deviation = kDeviation;
         const std::int64_t count = tensor.shape.size() > 2 ? tensor.shape[2] : 1;
@@ -316,9 +332,21 @@ void set_kv_heads(GgufBuilder& builder, const SynthShape& shape) {
     builder.set(key("attention.value_length_swa"), count(shape.windowed_head_dim));
     builder.set(key("rope.dimension_count_swa"), count(shape.windowed_head_dim));
     builder.set(key("rope.freq_base_swa"), traits.windowed_rope_base);
-    // As files say it of models without these mechanisms.
-    builder.set(key("embedding_length_per_layer_input"), std::uint32_t{0});
-    builder.set(key("attention.shared_kv_layers"), std::uint32_t{0});
+    // Files say it of models without these mechanisms, too.
+    builder.set(key("embedding_length_per_layer_input"), count(shape.layer_input));
+    builder.set(key("attention.shared_kv_layers"), count(shape.n_shared_kv_layers));
+}
+
+void set_width(GgufBuilder& builder, const SynthShape& shape) {
+    const std::string key = metadata_key(traits_of(shape), "feed_forward_length");
+    if (shape.shared_kv_ffn == 0) {
+        const std::int32_t width = shape.dense_ffn > 0 ? shape.dense_ffn : shape.ffn;
+        return builder.set(key, static_cast<std::uint32_t>(width));
+    }
+    std::vector<std::int32_t> widths;
+    for (std::int32_t layer = 0; layer < shape.n_layers; ++layer)
+        widths.push_back(shape.dense_width(layer));
+    builder.set(key, std::move(widths));
 }
 
 // Published files say nothing of all this.
@@ -375,8 +403,7 @@ void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quan
     builder.set(key("context_length"), count(shape.context_length));
     builder.set(key("embedding_length"), count(shape.hidden));
     builder.set(key("block_count"), count(shape.n_layers + shape.n_skipped_layers));
-    builder.set(key("feed_forward_length"),
-                count(shape.dense_ffn > 0 ? shape.dense_ffn : shape.ffn));
+    set_width(builder, shape);
     if (!traits_of(shape).position_table && !traits_of(shape).alibi) {
         builder.set(key("rope.dimension_count"), count(shape.rope_size()));
         builder.set(key("rope.freq_base"), shape.rope_base);
@@ -464,6 +491,12 @@ struct RowFiller {
     }
 };
 
+bool may_share(const SynthShape& shape, const DecoderTraits& traits) {
+    if (shape.shared_kv_ffn > 0 && shape.n_shared_kv_layers == 0) return false;
+    const bool shares = shape.n_shared_kv_layers > 0 || shape.layer_input > 0;
+    return !shares || (traits.layer_inputs && shape.n_shared_kv_layers < shape.n_layers);
+}
+
 base::Status check_shape(const SynthShape& shape, TensorType quant) {
     const TensorTypeInfo& type = *tensor_type_info(quant);
     const auto wrong = [&](const std::string& text) {
@@ -506,6 +539,8 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
                                    shape.n_heads % shape.windowed_kv_heads != 0)) {
         return wrong("expected a window, and KV heads of its layers that divide the heads");
     }
+    if (!may_share(shape, *traits))
+        return wrong("inputs of layers or shared keys and values where there are no such layers");
     const std::string& scaling = shape.rope_scaling.type;
     const bool known_scaling = scaling.empty() || scaling == "linear" || scaling == "yarn" ||
                                (scaling == "proportional" && traits->windowed_heads) ||
@@ -532,8 +567,9 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
                                  kMinSynthVocabulary));
     }
     for (const std::int32_t row :
-         {shape.hidden, shape.ffn, shape.dense_ffn, shape.shared_ffn,
-          shape.windowed_head_dim * shape.n_heads, shape.head_size() * shape.n_heads}) {
+         {shape.hidden, shape.ffn, shape.dense_ffn, shape.shared_ffn, shape.layer_input,
+          shape.shared_kv_ffn, shape.windowed_head_dim * shape.n_heads,
+          shape.head_size() * shape.n_heads}) {
         if (row % type.block_size == 0) continue;
         return wrong(
             fmt::format("rows of {} elements, {} needs a multiple of {}; the shape \"small\" has "

@@ -75,6 +75,11 @@ struct SynthShape {
     std::int32_t windowed_kv_heads = 0;
     std::int32_t windowed_head_dim = 0;
     bool keys_are_values = false;  // of layers without the window
+    // Where the architecture has them, see ModelConfig: what layers have of each token, how many
+    // share keys and values, and the width of the feed-forwards of these; 0: that of the others.
+    std::int32_t layer_input = 0;
+    std::int32_t n_shared_kv_layers = 0;
+    std::int32_t shared_kv_ffn = 0;
     // Layers behind the last that only predict; they are counted in the file, without tensors.
     std::int32_t n_skipped_layers = 0;
     // Of an encoder: as its file says it, and whether its vocabulary is one of unigrams; else it is
@@ -82,6 +87,12 @@ struct SynthShape {
     spec::Pooling pooling = spec::Pooling::none;
     bool unigrams = false;
 
+    bool shares_kv(std::int32_t layer) const { return layer >= n_layers - n_shared_kv_layers; }
+    // Of the feed-forward of a layer without experts, or beside them.
+    std::int32_t dense_width(std::int32_t layer) const {
+        if (shares_kv(layer) && shared_kv_ffn > 0) return shared_kv_ffn;
+        return n_experts > 0 ? dense_ffn : ffn;
+    }
     // Rows of an encoder's table of them: RoBERTa has one.
     std::int32_t token_types() const { return unigrams ? 1 : 2; }
     std::int32_t head_size() const { return head_dim > 0 ? head_dim : hidden / n_heads; }

@@ -87,6 +87,16 @@ void add_dense_likes(std::vector<SynthShape>& all) {
     gemma3.sliding_window = 512;
     gemma3.rope_scaling = {"linear", 8.0F, 1024};
     make_gemma4(add("gemma4", "gemma4"));
+    // As E2B: every fifth layer has no window, and the last share keys and values.
+    SynthShape& gemma4_e = add("gemma4-e", "gemma4");
+    make_gemma4(gemma4_e);
+    gemma4_e.n_layers = 10;
+    gemma4_e.full_attention_period = 5;
+    gemma4_e.n_kv_heads = gemma4_e.windowed_kv_heads = 1;
+    gemma4_e.keys_are_values = false;
+    gemma4_e.layer_input = 256;
+    gemma4_e.n_shared_kv_layers = 5;
+    gemma4_e.shared_kv_ffn = 1536;
 }
 
 void add_likes_with_experts(std::vector<SynthShape>& all) {

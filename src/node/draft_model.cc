@@ -90,9 +90,10 @@ Result<std::unique_ptr<DraftModel>> DraftModel::open(const DraftModelOptions& op
     cpu.block_size = options.block_size;
     // Twice the weights' size, since some formats grow when they are packed. Pages that are never
     // used take no memory.
-    cpu.memory_bytes =
-        2 * (spec.n_layers * spec.layer_bytes + spec.embedding_bytes + spec.head_bytes) +
-        pages * spec.kv_bytes_per_token_layer * options.block_size + (std::int64_t{16} << 20);
+    cpu.memory_bytes = 2 * (spec.n_layers * spec.layer_bytes + spec.common_bytes +
+                            spec.embedding_bytes + spec.head_bytes) +
+                       pages * spec.kv_bytes_per_token_layer * options.block_size +
+                       (std::int64_t{16} << 20);
     TRY(auto backend, engine::make_cpu_backend(weights, config, cpu));
     TRY(const std::int64_t loaded, backend->load({0, spec.n_layers}));
     return std::unique_ptr<DraftModel>(new DraftModel(std::move(backend), spec.n_layers,

@@ -51,7 +51,7 @@ std::vector<spec::MeasuredTables::Limit> table_limits(const TableSubject& s,
     const std::int64_t kv_token_bytes = s.page_bytes / s.request.block_size;
     for (std::int32_t j = 1; j <= s.spec.n_layers; ++j) {
         std::int64_t left =
-            s.memory_bytes -
+            s.memory_bytes - s.spec.common_bytes -
             static_cast<std::int64_t>(s.packed_share *
                                       static_cast<double>(spec::most_stored_bytes(s.spec, j)));
         if (j == s.spec.n_layers) left -= s.spec.embedding_bytes + s.spec.head_bytes;
@@ -141,7 +141,8 @@ base::Result<TableSubject> prepare_tables(TableQuestion a) {
     // Packed weights may be larger than stored ones. What is not used takes no memory of a CPU; of
     // another device it is no more than a worker would take.
     request.memory_bytes = 8 * s.spec.layer_bytes * s.request.layers.size() +
-                           8 * (s.spec.embedding_bytes + s.spec.head_bytes) + pages * s.page_bytes;
+                           8 * (s.spec.common_bytes + s.spec.embedding_bytes + s.spec.head_bytes) +
+                           pages * s.page_bytes;
     if (a.backend->name() != "cpu")
         request.memory_bytes = std::min(request.memory_bytes, offered_bytes);
     request.weights = [source]() -> base::Result<std::shared_ptr<model::WeightSource>> {

@@ -13,6 +13,22 @@ namespace {
 
 using spec::Placement;
 
+// The placement with cuts between joined layers moved to where these begin, or behind the last; of
+// nodes whose layers do not fit then, without them.
+Placement with_joined_layers(const Problem& problem, Placement placement, bool behind) {
+    const spec::ModelSpec& model = problem.model;
+    const std::int32_t to = behind ? model.n_layers : model.n_layers - model.joined_layers;
+    for (std::size_t i = 0; i < placement.layers.size(); ++i) {
+        spec::LayerRange& range = placement.layers[i];
+        if (spec::may_hold(model, range)) continue;
+        if (!spec::may_cut(model, range.begin)) range.begin = to;
+        if (!spec::may_cut(model, range.end)) range.end = to;
+        if (!problem.capacities.nodes[i].fits(range, model.n_layers)) range = {};
+        if (range.empty()) range = {};
+    }
+    return placement;
+}
+
 class Rules {
   public:
     Rules(const Problem& problem, const PlanOptions& options)
@@ -49,7 +65,20 @@ class Rules {
     bool wanted(Method method) const { return options_.method == method || all(); }
 
     void add(const std::optional<Placement>& placement, Method method) {
-        if (placement) found_.push_back({.placement = *placement, .method = to_string(method)});
+        if (placement) add_placement(*placement, to_string(method));
+    }
+
+    // And, where it divides joined layers, what it is without that.
+    void add_placement(const Placement& placement, const char* method) {
+        found_.push_back({.placement = placement, .method = method});
+        const bool whole =
+            std::all_of(placement.layers.begin(), placement.layers.end(),
+                        [&](const auto& range) { return spec::may_hold(problem_.model, range); });
+        if (whole) return;
+        for (const bool behind : {false, true}) {
+            found_.push_back(
+                {.placement = with_joined_layers(problem_, placement, behind), .method = method});
+        }
     }
 
     void add_swarm() {
@@ -68,7 +97,7 @@ class Rules {
         if (!made.ok()) return all() ? base::Status(base::Ok{}) : base::Status(made.error());
         Candidate candidate{.placement = std::move(made->placement), .method = to_string(method)};
         // For the search it is also a start, and all links may be used.
-        if (all()) found_.push_back(candidate);
+        if (all()) add_placement(candidate.placement, to_string(method));
         candidate.only_links = std::move(made->links);
         candidate.notes = std::move(made->notes);
         found_.push_back(std::move(candidate));

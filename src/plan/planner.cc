@@ -141,6 +141,13 @@ class Planner {
     }
 
     std::string nothing_found() const {
+        if (problem_.model.joined_layers > 0) {
+            return fmt::format(
+                "method {} finds no place for all {} layers of {} on {} that leaves the last {} "
+                "together, which share keys and values",
+                to_string(options_.method), problem_.model.n_layers, problem_.model.name,
+                problem_.cluster.name, problem_.model.joined_layers);
+        }
         if (candidates_.empty() && !searches()) {
             return fmt::format("method {} finds no place for all {} layers of {} on {}",
                                to_string(options_.method), problem_.model.n_layers,
@@ -463,6 +470,12 @@ base::Result<PlanReport> plan(const ClusterSpec& cluster, const ModelSpec& model
         } else if (options.capacities == nullptr || options.objective != Objective::flow) {
             return known.error();
         }
+    }
+    if (options.method == Method::milp && model.joined_layers > 0) {
+        return base::invalid(
+            fmt::format("method milp: it may divide the last {} layers of {}, which share keys and "
+                        "values and stay together; other methods leave them so",
+                        model.joined_layers, model.name));
     }
     CapacityTable own;
     if (options.capacities == nullptr) {

@@ -24,6 +24,32 @@ base::Status check_input(const spec::ClusterSpec& cluster, const spec::ModelSpec
     return base::Ok{};
 }
 
+namespace {
+
+// Somebody can hold all of the layers that stay together.
+base::Status check_joined(const Problem& problem, const std::string& of_cluster) {
+    const spec::ModelSpec& model = problem.model;
+    const std::int32_t joined = model.joined_layers;
+    const auto holds = [&](const NodeCapacity& node) {
+        return node.fits({model.n_layers - joined, model.n_layers}, model.n_layers);
+    };
+    if (joined == 0 ||
+        std::any_of(problem.capacities.nodes.begin(), problem.capacities.nodes.end(), holds)) {
+        return base::Ok{};
+    }
+    const std::int64_t bytes =
+        spec::most_stored_bytes(model, joined, joined == model.n_layers, true) +
+        model.common_bytes + model.head_bytes;
+    return base::Error{
+        base::Errc::unavailable,
+        fmt::format("no machine{} can hold layers {} to {} of {} ({}), which share keys and values "
+                    "and stay together, and room for KV",
+                    of_cluster, model.n_layers - joined, model.n_layers - 1, model.name,
+                    spec::format_bytes(bytes))};
+}
+
+}  // namespace
+
 base::Status check_holdable(const Problem& problem) {
     const auto any = [&](bool first, bool last) {
         return std::any_of(
@@ -41,12 +67,13 @@ base::Status check_holdable(const Problem& problem) {
     if (!any(true, false)) {
         return base::Error{
             base::Errc::unavailable,
-            fmt::format("no machine{} can hold layer 0 of {} with the embedding ({}) and room "
-                        "for KV; the largest has {}",
-                        of_cluster, problem.model.name,
-                        spec::format_bytes(spec::most_stored_bytes(problem.model, 1, true) +
-                                           problem.model.embedding_bytes),
-                        spec::format_bytes(largest))};
+            fmt::format(
+                "no machine{} can hold layer 0 of {} with the embedding ({}) and room "
+                "for KV; the largest has {}",
+                of_cluster, problem.model.name,
+                spec::format_bytes(spec::most_stored_bytes(problem.model, 1, true) +
+                                   problem.model.embedding_bytes + problem.model.common_bytes),
+                spec::format_bytes(largest))};
     }
     if (!any(false, true)) {
         return base::Error{
@@ -55,9 +82,10 @@ base::Status check_holdable(const Problem& problem) {
                         "for KV; the largest has {}",
                         of_cluster, problem.model.n_layers - 1, problem.model.name,
                         spec::format_bytes(spec::most_stored_bytes(problem.model, 1, false, true) +
-                                           problem.model.head_bytes),
+                                           problem.model.head_bytes + problem.model.common_bytes),
                         spec::format_bytes(largest))};
     }
+    TRY_VOID(check_joined(problem, of_cluster));
     const std::int32_t holdable = holdable_layers(problem.capacities, problem.model.n_layers);
     if (holdable >= problem.model.n_layers) return base::Ok{};
     const std::int32_t missing = problem.model.n_layers - holdable;

@@ -10,8 +10,8 @@ namespace helix::plan {
 // Figures without which nothing can be planned.
 base::Status check_input(const spec::ClusterSpec& cluster, const spec::ModelSpec& model);
 
-// The nodes together hold all layers; else says which layers have no place and about how much
-// memory is missing.
+// The nodes together hold all layers, and one of them those that are joined; else says which layers
+// have no place and about how much memory is missing.
 base::Status check_holdable(const Problem& problem);
 
 }  // namespace helix::plan

@@ -36,7 +36,8 @@ void set_layer_sizes(ModelSpec& model, std::vector<std::int64_t> bytes_of_layer)
 
 std::int64_t stored_bytes(const ModelSpec& model, LayerRange layers) {
     if (layers.empty()) return 0;
-    return layers_bytes(model, layers) + (layers.begin == 0 ? model.embedding_bytes : 0) +
+    return model.common_bytes + layers_bytes(model, layers) +
+           (layers.begin == 0 ? model.embedding_bytes : 0) +
            (layers.end == model.n_layers ? model.head_bytes : 0);
 }
 
@@ -56,8 +57,9 @@ std::int64_t most_stored_bytes(const ModelSpec& model, std::int32_t layers, bool
 }
 
 std::int32_t typical_layer(const ModelSpec& model) {
-    const std::int32_t begin = model.n_layers > 2 ? 1 : 0;
-    const std::int32_t end = model.n_layers > 2 ? model.n_layers - 1 : model.n_layers;
+    const std::int32_t last = model.n_layers > 2 ? model.n_layers - 1 : model.n_layers;
+    const std::int32_t end = std::clamp(model.n_layers - model.joined_layers, 1, last);
+    const std::int32_t begin = model.n_layers > 2 && end > 1 ? 1 : 0;
     const double mean = mean_layer_bytes(model);
     std::int32_t best = begin;
     const auto bytes = [&](std::int32_t layer) {

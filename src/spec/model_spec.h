@@ -36,21 +36,38 @@ struct ModelSpec {
     bool encoder = false;
     // Of layers that do not attend to all positions before them.
     AttentionWindow window = {};
+    // Weights that everybody holds who runs any layer: tables of tokens that every layer reads.
+    // embedding_bytes does not have them, too.
+    std::int64_t common_bytes = 0;
+    // The last so many layers read each other's keys and values: a sequence runs all of them in one
+    // place, see may_cut(). 0: there are none.
+    std::int32_t joined_layers = 0;
 };
+
+// Whether one place may run the layers before this one, and another this one and those behind it.
+constexpr bool may_cut(const ModelSpec& model, std::int32_t layer) {
+    return layer <= model.n_layers - model.joined_layers || layer >= model.n_layers;
+}
+// Whether somebody may hold these layers and no others.
+constexpr bool may_hold(const ModelSpec& model, LayerRange layers) {
+    return layers.empty() || (may_cut(model, layers.begin) && may_cut(model, layers.end));
+}
 
 // One number for each layer: fills layer_bytes and bytes_of_layer.
 void set_layer_sizes(ModelSpec& model, std::vector<std::int64_t> bytes_of_layer);
 
-// What these layers' weights take, with embedding and head where they are the first and the last.
+// What these layers' weights take, with embedding and head where they are the first and the last,
+// and with what everybody holds.
 std::int64_t stored_bytes(const ModelSpec& model, LayerRange layers);
 
-// What so many layers in a row take at most, without embedding and head: where they must begin with
-// the first or end with the last, of these alone.
+// What so many layers in a row take at most, without embedding, head and what everybody holds:
+// where they must begin with the first or end with the last, of these alone.
 std::int64_t most_stored_bytes(const ModelSpec& model, std::int32_t layers, bool first = false,
                                bool last = false);
 
-// A layer to measure in the place of all: between the first and the last where there are such, of a
-// size near the mean of all, of several the largest and of these the first.
+// A layer to measure in the place of all, before those that are joined: between the first and the
+// last where there are such, of a size near the mean of all, of several the largest and of these
+// the first.
 std::int32_t typical_layer(const ModelSpec& model);
 
 // The bytes of a layer that a batch of this many tokens reads, in the mean of all layers: all of a

@@ -77,6 +77,8 @@ base::Status check_model(const pb::ModelSpec& from) {
     TRY_VOID(finite("flops_per_token_layer", from.flops_per_token_layer(), 0));
     TRY_VOID(in_range("context_length", from.context_length(), 1, kMaxPosition));
     TRY_VOID(in_range("layer_expert_bytes", from.layer_expert_bytes(), 0, from.layer_bytes()));
+    TRY_VOID(in_range("common_bytes", from.common_bytes(), 0, kMost));
+    TRY_VOID(in_range("joined_layers", from.joined_layers(), 0, from.n_layers()));
     TRY_VOID(in_range("n_experts", from.n_experts(), 0, kMost));
     TRY_VOID(in_range("n_experts_used", from.n_experts_used(), 0, from.n_experts()));
     if (from.has_window()) {
@@ -107,6 +109,8 @@ Result<spec::ModelSpec> get(const pb::ModelSpec& from) {
     model.n_experts_used = from.n_experts_used();
     model.bytes_of_layer.assign(from.bytes_of_layer().begin(), from.bytes_of_layer().end());
     model.encoder = from.encoder();
+    model.common_bytes = from.common_bytes();
+    model.joined_layers = from.joined_layers();
     model.window.positions = from.window().positions();
     model.window.chunked = from.window().chunked();
     model.window.layers.assign(from.window().layers().begin(), from.window().layers().end());

@@ -97,6 +97,8 @@ void put(const spec::ModelSpec& model, pb::ModelSpec& out) {
     out.set_n_experts_used(model.n_experts_used);
     for (const std::int64_t bytes : model.bytes_of_layer) out.add_bytes_of_layer(bytes);
     out.set_encoder(model.encoder);
+    out.set_common_bytes(model.common_bytes);
+    out.set_joined_layers(model.joined_layers);
     if (!model.window.any()) return;
     pb::AttentionWindow& window = *out.mutable_window();
     window.set_positions(model.window.positions);

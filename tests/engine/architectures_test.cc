@@ -1,7 +1,9 @@
 // Every architecture on synthetic models: against the reference forward, and bit for bit against
 // itself however the work is cut up.
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -19,6 +21,12 @@ using spec::Token;
 void scale_rope(model::SynthShape& shape, const char* type, float factor) {
     shape.rope_scaling = {type, factor, 16};
 }
+
+// Layer 3, without the window, reads the keys and values of 1, and 4 those of 2.
+constexpr SynthKind kBothShared{"gemma4_e_both_shared", [](model::SynthShape& s) {
+                                    kGemma4E.change(s);
+                                    s.n_shared_kv_layers = 2;
+                                }};
 
 constexpr SynthKind kKinds[] = {
     {"qwen2", [](model::SynthShape& s) { s.architecture = "qwen2"; }},
@@ -71,6 +79,14 @@ constexpr SynthKind kKinds[] = {
     kGemma3,
     kGemma4,
     kGemma4Moe,
+    kGemma4E,
+    kBothShared,
+    {"gemma4_e_keys_are_values",
+     [](model::SynthShape& s) {
+         kGemma4E.change(s);
+         s.keys_are_values = true;
+         s.shared_kv_ffn = 0;
+     }},
     kLlama4,
     kLlama4Sparse,
     {"gemma3_windows_alone",
@@ -110,7 +126,7 @@ class Architectures : public testing::TestWithParam<SynthKind> {};
 std::vector<SynthKind> kinds() {
     return cases_or_few(kKinds,
                         {"qwen2_yarn", "olmo3", "phi4", "glm4moe_groups", "gpt_oss", "cohere2",
-                         "gemma4moe", "llama4_sparse"},
+                         "gemma4moe", "gemma4_e_both_shared", "llama4_sparse"},
                         [](const SynthKind& kind) { return kind.name; });
 }
 INSTANTIATE_TEST_SUITE_P(Kinds, Architectures, testing::ValuesIn(kinds()),
@@ -168,14 +184,17 @@ TEST_P(Architectures, AnyChunkingAndBatchingGivesTheSameBits) {
     }
 }
 
-// Layers on two workers, cut at every layer, give what one worker gives.
+// Layers on two workers, cut at every layer that they can be cut at, give what one worker gives.
 TEST_P(Architectures, AnySplitOfTheLayersGivesTheSameBits) {
     const SynthFile file(shape_of(GetParam()), TensorType::q4_0);
     base::Random random(63);
     const auto tokens = random_tokens(random, 30);
     Runner whole = make_runner(file, kAllLayers, test_options(), 9);
     const auto expected = must_run(whole, {piece_of(1, kAllLayers, 0, tokens)});
-    for (std::int32_t cut = 1; cut < kLayers; ++cut) {
+    const auto config = model::read_model_config(**model::LocalWeights::open(file.path()));
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    for (std::int32_t cut = 1; cut <= std::min(kLayers - 1, kLayers - config->joined_layers());
+         ++cut) {
         Runner first = make_runner(file, {0, cut}, test_options(), 1);
         Runner second = make_runner(file, {cut, kLayers}, test_options(), 2);
         const auto half = must_run(first, {piece_of(1, {0, cut}, 0, tokens)});
@@ -184,6 +203,24 @@ TEST_P(Architectures, AnySplitOfTheLayersGivesTheSameBits) {
         EXPECT_TRUE(same_bits(rest[0].output, expected[0].output)) << "cut at " << cut;
         EXPECT_EQ(rest[0].token.top, expected[0].token.top) << "cut at " << cut;
     }
+}
+
+TEST(SharedKeys, LayersAreNotRunWithoutThoseWhoseKeysTheyRead) {
+    const SynthFile file(shape_of(kBothShared), TensorType::q8_0);
+    auto backend = open_backend(file.path(), test_options());
+    ASSERT_TRUE(backend.ok()) << backend.error().message;
+    EXPECT_TRUE((*backend)->load({1, kLayers}).ok());
+    EXPECT_TRUE((*backend)->load({1, 2}).ok()) << "layers that have their own can be measured";
+    const auto loaded = (*backend)->load({2, kLayers});
+    ASSERT_FALSE(loaded.ok());
+    EXPECT_EQ(loaded.error().message,
+              "layers [2, 5) without layer 1, whose keys and values layer 3 reads");
+    // Nor are they where all are loaded and a batch begins late.
+    Runner runner = make_runner(file, kAllLayers, test_options(), 1);
+    const auto late = runner.run({piece_of(1, {3, kLayers}, 0, {7}, std::vector<float>(96, 0.5F))});
+    ASSERT_FALSE(late.ok());
+    EXPECT_NE(late.error().message.find("layers [3, 5) without layer 1"), std::string::npos)
+        << late.error().message;
 }
 
 }  // namespace

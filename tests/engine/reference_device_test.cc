@@ -51,6 +51,7 @@ constexpr SynthKind kKinds[] = {
     kGemma3,
     kGemma4,
     kGemma4Moe,
+    kGemma4E,
     kLlama4,
     kLlama4Sparse,
 };

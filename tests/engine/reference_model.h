@@ -8,6 +8,7 @@
 #include <map>
 #include <numbers>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -49,6 +50,8 @@ class ReferenceModel {
                                 ? std::sqrt(static_cast<double>(c_.hidden))
                                 : number("embedding_scale", 1));
         }
+        tokens_ = tokens;
+        embedded_ = x;
         for (std::int32_t l = 0; l < c_.n_layers; ++l) x = layer(l, x);
         for (Row& row : x) row = norm(row, "output_norm.weight");
         return x;
@@ -62,10 +65,16 @@ class ReferenceModel {
             const Row n = norm_if_there(x[p], blk + "attn_norm.weight");
             const std::vector<Row> heads = queries_keys_values(l, n);
             q.push_back(turns(l) ? rope(heads[0], p, l) : heads[0]);
+            if (shares(l)) continue;
             k.push_back(turns(l) ? rope(heads[1], p, l) : heads[1]);
             v.push_back(heads[2]);
             if (is({"llama4"})) finish_as_llama4(l, p, q.back(), k.back());
         }
+        if (shares(l)) {
+            k = kept_.at(source_of(l)).first;
+            v = kept_.at(source_of(l)).second;
+        }
+        kept_[l] = {k, v};
         const auto window = static_cast<std::size_t>(is_full(l) ? 0 : c_.sliding_window);
         for (std::size_t p = 0; p < x.size(); ++p) {
             std::size_t from = window > 0 && p + 1 > window ? p + 1 - window : 0;
@@ -90,6 +99,7 @@ class ReferenceModel {
                                     blk + "post_ffw_norm.weight");
             scale(fed, number("residual_scale", 1));
             add(x[p], fed);
+            if (has(blk + "inp_gate.weight")) add(x[p], layer_input(l, p, x[p]));
             const std::string factor = blk + "layer_output_scale.weight";
             if (has(factor)) scale(x[p], matrix_row(factor, 0)[0]);
         }
@@ -225,6 +235,7 @@ class ReferenceModel {
     std::vector<Row> queries_keys_values(std::int32_t l, const Row& n) {
         const std::string blk = "blk." + std::to_string(l) + ".";
         const std::size_t dim = head_size(l);
+        if (shares(l)) return {heads_of(blk + "attn_q", n, dim)};
         if (is({"gemma4"})) {
             const bool shares = !has(blk + "attn_v.weight");
             Row v = times(blk + (shares ? "attn_k.weight" : "attn_v.weight"), n);
@@ -253,6 +264,35 @@ class ReferenceModel {
         Row gate = part(both, 0, ffn);
         for (std::size_t i = 0; i < ffn; ++i) gate[i] = activation(gate[i]) * both[ffn + i];
         return times(blk + "ffn_down.weight", gate);
+    }
+
+    // Gemma 4's last layers may attend to the keys and values of an earlier one: the last of their
+    // kind of window that has its own.
+    bool shares(std::int32_t l) const {
+        const auto said = source_.file().get_int(c_.architecture + ".attention.shared_kv_layers");
+        return said.ok() && l >= c_.n_layers - *said;
+    }
+    std::int32_t source_of(std::int32_t l) const {
+        std::int32_t source = l - 1;
+        while (shares(source) || is_full(source) != is_full(l)) --source;
+        return source;
+    }
+
+    // And a layer may add what it makes of its own input of the token.
+    Row layer_input(std::int32_t l, std::size_t p, const Row& x) {
+        const std::string blk = "blk." + std::to_string(l) + ".";
+        Row gate = times(blk + "inp_gate.weight", x);
+        const std::size_t width = gate.size();
+        const std::size_t first = static_cast<std::size_t>(l) * width;
+        Row input = times("per_layer_model_proj.weight", first, width, embedded_[p]);
+        scale(input, 1 / std::sqrt(static_cast<double>(c_.hidden)));
+        input = norm(input, "per_layer_proj_norm.weight");
+        Row looked_up = part(matrix_row("per_layer_token_embd.weight", tokens_[p]), first, width);
+        scale(looked_up, std::sqrt(static_cast<double>(width)));
+        add(input, looked_up);
+        scale(input, 1 / std::sqrt(2.0));
+        for (std::size_t i = 0; i < width; ++i) gate[i] = activation(gate[i]) * input[i];
+        return norm(times(blk + "proj.weight", gate), blk + "post_norm.weight");
     }
 
     // Gemma 4's: a feed-forward and experts side by side.
@@ -505,6 +545,9 @@ class ReferenceModel {
     model::WeightSource& source_;
     const model::ModelConfig& c_;
     std::map<std::string, Matrix> cache_;
+    std::vector<std::int32_t> tokens_;  // of the rows, and their embeddings
+    std::vector<Row> embedded_;
+    std::map<std::int32_t, std::pair<std::vector<Row>, std::vector<Row>>> kept_;  // keys, values
     double closest_choice_ = std::numeric_limits<double>::infinity();
 };
 

@@ -164,6 +164,16 @@ inline constexpr SynthKind kGemma4Moe{"gemma4moe", [](model::SynthShape& s) {
                                           s.keys_are_values = false;
                                           s.dense_ffn = 96;
                                       }};
+// As E2B, but for its last layer: the layers without the window are 1 and 3, and 4 shares the keys
+// and values of 2.
+inline constexpr SynthKind kGemma4E{"gemma4_e", [](model::SynthShape& s) {
+                                        make_gemma4(s);
+                                        s.keys_are_values = false;
+                                        s.full_attention_period = 2;
+                                        s.layer_input = 32;
+                                        s.n_shared_kv_layers = 1;
+                                        s.shared_kv_ffn = 192;
+                                    }};
 inline void make_llama4(model::SynthShape& shape) {
     make_experts(shape, "llama4", 8, 1);
     shape.shared_ffn = 96;

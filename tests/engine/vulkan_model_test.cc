@@ -50,6 +50,7 @@ constexpr Case kCases[] = {
     {kGemma3, TensorType::q8_0, ops::KvType::f16},
     {kGemma4, TensorType::q8_0, ops::KvType::q8},
     {kGemma4Moe, TensorType::q8_0, ops::KvType::f16},
+    {kGemma4E, TensorType::q8_0, ops::KvType::f16},
     {kGlm4Moe, TensorType::q8_0, ops::KvType::f16},
     {kGlm4MoeGroups, TensorType::q8_0, ops::KvType::f16},
     {kGptOss, TensorType::mxfp4, ops::KvType::f16},

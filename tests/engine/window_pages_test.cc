@@ -196,7 +196,8 @@ TEST_P(WindowPages, ABatchWithoutAPageThatItNeedsIsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, WindowPages,
-                         testing::Values(kGptOss, kGemma3, kLlama4, kPhi3Window, kGemma4, kOlmo3),
+                         testing::Values(kGptOss, kGemma3, kLlama4, kPhi3Window, kGemma4, kGemma4E,
+                                         kOlmo3),
                          [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace

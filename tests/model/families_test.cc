@@ -137,7 +137,7 @@ TEST_F(Families, Llama4HasChunksATemperatureAndExpertsThatReadWeightedRows) {
     EXPECT_EQ(file->find_tensor("blk.0.attn_q_norm.weight"), nullptr);
     EXPECT_FALSE(config.has_experts(0) || config.has_experts(2));
     EXPECT_TRUE(config.has_experts(1) && config.has_experts(3));
-    EXPECT_EQ(config.dense_width(), 768);
+    EXPECT_EQ(config.dense_width(0), 768);
     EXPECT_EQ(config.shared_ffn, 256);
     EXPECT_FALSE(config.normalise_expert_weights || config.selection_bias);
     const std::string text = describe_text(*file);
@@ -261,7 +261,7 @@ TEST_F(Families, Gemma4HasHeadsOfTwoSizes) {
                           "the window, the last 512 positions"));
     const ModelConfig mixed = config_of("gemma4moe");
     EXPECT_TRUE(mixed.dense_beside_experts && mixed.fused_experts);
-    EXPECT_EQ(mixed.dense_width(), 512);
+    EXPECT_EQ(mixed.dense_width(0), 512);
     EXPECT_EQ(mixed.ffn, 256);
 }
 
@@ -276,7 +276,7 @@ TEST_F(Families, Glm4MoeHasADenseLayerASharedExpertAndSigmoids) {
     EXPECT_TRUE(config.selection_bias && config.qkv_bias);
     EXPECT_EQ(config.expert_weight_scale, 2.5F);
     EXPECT_EQ(config.shared_ffn, 256);
-    EXPECT_EQ(config.dense_width(), 768);
+    EXPECT_EQ(config.dense_width(0), 768);
     EXPECT_EQ(config.feed_forward_norm, "post_attention_norm.weight");
     EXPECT_EQ(file->find_tensor("blk.0.ffn_gate_inp.weight"), nullptr);
     EXPECT_EQ(file->find_tensor("blk.1.ffn_gate.weight"), nullptr);
@@ -423,7 +423,8 @@ TEST_F(Families, ExpertsThatAreRoutedInAnotherWayAreRefusedByName) {
 
 // The metadata and tensors of the small Gemma 4, with one key changed or without a tensor.
 std::string problem_of_gemma4(const GgufFile& file, const std::string& key, GgufValue value,
-                              std::string_view without = "") {
+                              std::string_view without = "",
+                              const std::vector<TensorInfo>& more = {}) {
     GgufBuilder builder;
     builder.set("general.architecture", "gemma4");
     const auto set = [&](const std::string& rest, GgufValue otherwise) {
@@ -432,11 +433,21 @@ std::string problem_of_gemma4(const GgufFile& file, const std::string& key, Gguf
     for (const char* rest :
          {"block_count", "embedding_length", "context_length", "feed_forward_length",
           "attention.head_count", "attention.sliding_window", "attention.key_length",
-          "attention.value_length", "attention.key_length_swa", "attention.value_length_swa"})
-        set(rest, static_cast<std::uint32_t>(*file.get_int(std::string("gemma4.") + rest)));
-    set("attention.head_count_kv", std::vector<std::int32_t>{8, 8, 8, 8, 8, 2});
+          "attention.value_length", "attention.key_length_swa", "attention.value_length_swa"}) {
+        const auto said = file.get_int(std::string("gemma4.") + rest);
+        set(rest, said.ok() ? static_cast<std::uint32_t>(*said) : 0U);
+    }
+    const auto layers = file.get_int("gemma4.block_count");
+    if (*layers == 6) {
+        set("attention.head_count_kv", std::vector<std::int32_t>{8, 8, 8, 8, 8, 2});
+    } else {
+        set("attention.head_count_kv", 1U);
+        set("attention.sliding_window_pattern", 5U);
+    }
     for (const char* rest : {"attention.shared_kv_layers", "embedding_length_per_layer_input"})
-        set(rest, 0U);
+        set(rest, static_cast<std::uint32_t>(*file.get_int(std::string("gemma4.") + rest)));
+    for (const TensorInfo& tensor : more)
+        builder.add_tensor(tensor.name, tensor.type, tensor.shape);
     for (const TensorInfo& tensor : file.tensors()) {
         if (tensor.name != without) builder.add_tensor(tensor.name, tensor.type, tensor.shape);
     }
@@ -453,13 +464,17 @@ TEST_F(Families, Gemma4sThatWeCannotRunAreRefusedByName) {
     Counts widths(6, 768);
     widths[3] = 1536;
     EXPECT_THAT(problem_of_gemma4(*file, "feed_forward_length", widths),
-                HasSubstr("gemma4.feed_forward_length: 768 and 1536, expected one width"));
+                HasSubstr("tensor blk.3.ffn_down.weight: shape [768, 256], expected [1536, 256]"));
+    widths[3] = 0;
+    EXPECT_THAT(problem_of_gemma4(*file, "feed_forward_length", widths),
+                HasSubstr("gemma4.feed_forward_length: 768 and 0, expected widths from 1 to"));
     EXPECT_THAT(problem_of_gemma4(*file, "attention.shared_kv_layers", 4U),
-                HasSubstr("gemma4.attention.shared_kv_layers: 4, layers that share keys and values "
-                          "are not supported"));
+                HasSubstr("gemma4.attention.shared_kv_layers: 4, but layer 5 lacks the window, and "
+                          "no layer before them is so"));
+    EXPECT_THAT(problem_of_gemma4(*file, "attention.shared_kv_layers", 6U),
+                HasSubstr("gemma4.attention.shared_kv_layers: 6, expected 0 to 5"));
     EXPECT_THAT(problem_of_gemma4(*file, "embedding_length_per_layer_input", 256U),
-                HasSubstr("gemma4.embedding_length_per_layer_input: 256, embeddings of layers are "
-                          "not supported"));
+                HasSubstr("tensor per_layer_token_embd.weight: missing"));
     EXPECT_THAT(problem_of_gemma4(*file, "attention.head_count_kv", Counts{8, 8, 4, 8, 8, 2}),
                 HasSubstr("gemma4.attention.head_count_kv: 4 in layer 2, expected"));
     EXPECT_THAT(problem_of_gemma4(*file, "attention.head_count_kv", Counts{8, 8}),
@@ -470,6 +485,55 @@ TEST_F(Families, Gemma4sThatWeCannotRunAreRefusedByName) {
                 HasSubstr("tensor rope_freqs.weight"));
     EXPECT_THAT(problem_of_gemma4(*file, "attention.value_length_swa", 32U),
                 HasSubstr("attention.value_length_swa: 32, expected the key length 64"));
+}
+
+TEST_F(Families, Gemma4EHasInputsOfLayersAndSharedKeys) {
+    const auto file = like("gemma4-e");
+    const ModelConfig config = *read_model_config(*file);
+    EXPECT_EQ(config.full_attention, (std::vector<bool>{0, 0, 0, 0, 1, 0, 0, 0, 0, 1}));
+    EXPECT_EQ(config.layer_input, 256);
+    EXPECT_EQ(config.n_shared_kv_layers, 5);
+    for (std::int32_t layer = 0; layer < 5; ++layer) EXPECT_EQ(config.kv_layer(layer), layer);
+    for (std::int32_t layer = 5; layer < 9; ++layer) EXPECT_EQ(config.kv_layer(layer), 3);
+    EXPECT_EQ(config.kv_layer(9), 4);
+    EXPECT_EQ(config.joined_layers(), 7);
+    EXPECT_EQ(config.dense_width(4), 768);
+    EXPECT_EQ(config.dense_width(5), 1536);
+    EXPECT_EQ(config.ffn, 1536) << "the largest";
+    EXPECT_EQ(file->find_tensor("blk.5.attn_k.weight"), nullptr);
+    const spec::ModelSpec spec = *read_model_spec(*file);
+    EXPECT_EQ(spec.joined_layers, 7);
+    EXPECT_EQ(spec.embedding_bytes, 0);
+    std::int64_t all = 0, common = 0;
+    for (const TensorInfo& tensor : file->tensors()) {
+        const auto bytes = static_cast<std::int64_t>(tensor.bytes);
+        if (tensor.name == kRopeFactors) continue;
+        all += bytes;
+        if (tensor.name.starts_with("per_layer") || tensor.name == "token_embd.weight")
+            common += bytes;
+    }
+    EXPECT_EQ(spec.common_bytes, common);
+    const std::int64_t embedding = 2048 * 256 / 32 * 34;
+    EXPECT_EQ(spec::stored_bytes(spec, {0, 10}), all + embedding) << "it is the head, too";
+    EXPECT_THAT(describe_text(*file), HasSubstr("256 numbers of each token"));
+    EXPECT_THAT(describe_text(*file), HasSubstr("layers 3 to 9 stay together"));
+    EXPECT_EQ(config_of("gemma4").joined_layers(), 0);
+}
+
+TEST_F(Families, Gemma4EMayHaveKeysThatNobodyReads) {
+    const auto file = like("gemma4-e");
+    const std::vector<TensorInfo> keys{
+        {.name = "blk.5.attn_k.weight", .type = TensorType::f16, .shape = {256, 64}},
+        {.name = "blk.5.attn_v.weight", .type = TensorType::f16, .shape = {256, 64}},
+        {.name = "blk.5.attn_k_norm.weight", .type = TensorType::f32, .shape = {64}}};
+    const std::vector<std::int32_t> widths{768, 768, 768, 768, 768, 1536, 1536, 1536, 1536, 1536};
+    const auto problem = [&](const std::vector<TensorInfo>& more) {
+        return problem_of_gemma4(*file, "feed_forward_length", widths, "", more);
+    };
+    EXPECT_EQ(problem({}), "");
+    EXPECT_EQ(problem(keys), "");
+    EXPECT_THAT(problem({{.name = "blk.5.attn_k.bias", .type = TensorType::f32, .shape = {64}}}),
+                HasSubstr("tensor blk.5.attn_k.bias: not part of a gemma4 model"));
 }
 
 // The header of a model with one tensor more.

@@ -159,6 +159,68 @@ TEST(Planner, ManualPlacementsAreJudgedOrRefused) {
     EXPECT_FALSE(plan(cluster, small_model(4), options).ok());
 }
 
+TEST(Planner, JoinedLayersStayTogether) {
+    auto model = small_model(12);
+    model.joined_layers = 5;
+    const auto holds = [&](const PlanReport& report) {
+        return std::all_of(report.placement.layers.begin(), report.placement.layers.end(),
+                           [&](LayerRange range) { return spec::may_hold(model, range); });
+    };
+    base::Random random(7);
+    for (int trial = 0; trial < 12; ++trial) {
+        std::vector<spec::NodeSpec> nodes{machine("big", 8.0 + trial % 5, 1e-3)};
+        for (int i = 0; i < 2 + trial % 3; ++i) {
+            nodes.push_back(machine("n" + std::to_string(i),
+                                    static_cast<double>(random.between(3, 13)),
+                                    1e-4 * static_cast<double>(random.between(1, 20))));
+        }
+        const auto cluster = cluster_of(nodes);
+        for (const Method method :
+             {Method::search, Method::even, Method::petals, Method::swarm, Method::replicated}) {
+            PlanOptions options;
+            options.method = method;
+            options.objective = Objective::flow;
+            options.iterations = 3000;
+            const auto report = plan(cluster, model, options);
+            if (method == Method::search) {
+                ASSERT_TRUE(report.ok()) << trial << ": " << report.error().message;
+            }
+            if (!report.ok()) continue;
+            EXPECT_TRUE(holds(*report)) << trial << " " << to_string(method);
+            EXPECT_GT(report->max_flow_tokens_per_s, 0);
+        }
+    }
+}
+
+TEST(Planner, JoinedLayersThatNobodyHoldsOrThatAreDividedAreNamed) {
+    auto model = small_model(4);
+    model.joined_layers = 3;
+    const auto cluster = cluster_of({machine("a", 3, 1e-3), machine("b", 3, 1e-3)});
+    PlanOptions options;
+    options.method = Method::manual;
+    options.manual.layers = {{0, 2}, {2, 4}};
+    const auto divided = plan(cluster, model, options);
+    ASSERT_FALSE(divided.ok());
+    EXPECT_EQ(
+        divided.error().message,
+        "placement: node a has layers [0, 2), but the last 3 of small, [1, 4), share keys and "
+        "values and stay together");
+    options.manual.layers = {{0, 1}, {1, 4}};
+    const auto whole = plan(cluster, model, options);
+    ASSERT_TRUE(whole.ok()) << whole.error().message;
+    EXPECT_GT(whole->max_flow_tokens_per_s, 0);
+    options.method = Method::milp;
+    EXPECT_THAT(plan(cluster, model, options).error().message,
+                HasSubstr("method milp: it may divide the last 3 layers of small"));
+    const auto small =
+        cluster_of({machine("a", 2, 1e-3), machine("b", 2, 1e-3), machine("c", 2, 1e-3)});
+    options.method = Method::automatic;
+    const auto none = plan(small, model, options);
+    ASSERT_FALSE(none.ok());
+    EXPECT_EQ(none.error().code, base::Errc::unavailable);
+    EXPECT_THAT(none.error().message, HasSubstr("can hold layers 1 to 3 of small"));
+}
+
 TEST(Planner, SameSeedSamePlan) {
     base::Random random(5);
     const auto cluster = random_cluster(random, 6, 0.1);

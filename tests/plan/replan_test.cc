@@ -32,6 +32,12 @@ TEST(PlacementDiff, CountsWhatIsLoadedAndDropped) {
     EXPECT_EQ(bytes_to_load(model, {}, {8, 10}), 2'300'000);
     EXPECT_EQ(bytes_to_load(model, {0, 4}, {}), 0);
     EXPECT_EQ(bytes_to_load(model, {0, 4}, {1, 3}), 0);
+    spec::ModelSpec with_tables = model;
+    with_tables.common_bytes = 7'000'000;
+    EXPECT_EQ(bytes_to_load(with_tables, {}, {4, 6}), 9'000'000);
+    EXPECT_EQ(bytes_to_load(with_tables, {4, 8}, {0, 10}), 6'800'000);
+    EXPECT_EQ(bytes_to_load(with_tables, {1, 2}, {4, 6}), 2'000'000);
+    EXPECT_EQ(bytes_to_load(with_tables, {1, 2}, {}), 0);
 
     spec::ClusterSpec cluster = cluster_of({machine("a", 8, 1e-3), machine("b", 8, 1e-3)}, 1e6);
     cluster.nodes[1].nic_in_bytes_per_s = 0.5e6;
@@ -106,6 +112,24 @@ TEST(Replan, TheObjectiveChoosesAmongPlacementsOfMuchFlow) {
     ASSERT_TRUE(same.ok());
     EXPECT_EQ(same->placement.layers, current.layers);
     EXPECT_EQ(same->value, 1e6);
+}
+
+TEST(Replan, JoinedLayersStayTogether) {
+    auto model = small_model(12);
+    model.joined_layers = 6;
+    const auto cluster = cluster_of({machine("a", 13, 1e-3), machine("b", 8, 1e-3),
+                                     machine("c", 9, 1e-4), machine("d", 5, 1e-4)});
+    const CapacityTable capacities = capacities_of(cluster, model);
+    const Problem problem{cluster, model, capacities};
+    ReplanOptions options;
+    options.price_per_byte = 1e-12;
+    options.iterations = 4000;
+    const auto result = replan(problem, {{{0, 12}, {}, {}, {}}}, options);
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    EXPECT_GT(result->flow, result->flow_before) << "the others were put to use";
+    for (const LayerRange range : result->placement.layers)
+        EXPECT_TRUE(spec::may_hold(model, range)) << range.begin << "-" << range.end;
+    EXPECT_FALSE(replan(problem, {{{0, 7}, {7, 12}, {}, {}}}, options).ok());
 }
 
 TEST(Replan, WhatCannotServeIsAnError) {

@@ -65,6 +65,37 @@ TEST(LayerSizes, OfSeveralLayersAreThoseOfEach) {
     }
 }
 
+TEST(LayerSizes, WhatEverybodyHoldsIsHeldByWhoeverHasALayer) {
+    ModelSpec model;
+    model.n_layers = 4;
+    model.layer_bytes = 10;
+    model.head_bytes = 3;
+    model.common_bytes = 100;
+    EXPECT_EQ(stored_bytes(model, {0, 2}), 120);
+    EXPECT_EQ(stored_bytes(model, {2, 4}), 123);
+    EXPECT_EQ(stored_bytes(model, {2, 2}), 0);
+    EXPECT_EQ(most_stored_bytes(model, 2), 20);
+}
+
+TEST(JoinedLayers, AreHeldTogether) {
+    ModelSpec model;
+    model.n_layers = 10;
+    for (std::int32_t cut = 0; cut <= 10; ++cut) EXPECT_TRUE(may_cut(model, cut));
+    model.joined_layers = 4;
+    for (std::int32_t cut = 0; cut <= 10; ++cut)
+        EXPECT_EQ(may_cut(model, cut), cut <= 6 || cut == 10) << cut;
+    EXPECT_TRUE(may_hold(model, {2, 6}));
+    EXPECT_TRUE(may_hold(model, {6, 10}));
+    EXPECT_TRUE(may_hold(model, {0, 10}));
+    EXPECT_TRUE(may_hold(model, {8, 8}));
+    EXPECT_FALSE(may_hold(model, {2, 7}));
+    EXPECT_FALSE(may_hold(model, {7, 10}));
+    set_layer_sizes(model, {1, 1, 1, 1, 1, 1, 5, 5, 5, 5});
+    EXPECT_LT(typical_layer(model), 6) << "a joined layer cannot be measured by itself";
+    model.joined_layers = 10;
+    EXPECT_EQ(typical_layer(model), 0);
+}
+
 TEST(LayerSizes, ALayerStandsForAll) {
     const auto typical = [](std::vector<std::int64_t> sizes) {
         ModelSpec model;

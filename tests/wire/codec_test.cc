@@ -212,6 +212,9 @@ TEST(Codec, FieldsOutOfRangeAreRefusedByName) {
     welcome.model.layer_expert_bytes = 10;
     welcome.model.n_experts_used = 5;
     expect_refused(welcome, 0, "n_experts_used");
+    welcome.model.n_experts_used = 2;
+    welcome.model.joined_layers = 3;
+    expect_refused(welcome, 0, "joined_layers");
 }
 
 TEST(Codec, AHelloOfAnOlderProtocolIsUnderstoodSoThatItCanBeRefusedByName) {

@@ -357,6 +357,8 @@ class RandomMessages {
         for (std::int32_t l = 0; l < sizes; ++l)
             m.bytes_of_layer.push_back(number(static_cast<std::uint64_t>(m.layer_bytes) + 1));
         m.encoder = random_.chance(0.5);
+        m.common_bytes = number(9999);
+        m.joined_layers = small(static_cast<std::uint64_t>(m.n_layers) + 1);
         if (random_.chance(0.5)) return m;
         m.window.positions = 1 + small(9999);
         m.window.chunked = random_.chance(0.5);

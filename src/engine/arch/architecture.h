@@ -17,8 +17,11 @@ struct LayerRows {
     // [rows, rope_dim], the layer's, see ops/rope.h; of one with a temperature [rows, head_dim].
     const Buffer& angles;
     KvArena& kv;
-    std::span<const ops::SequenceRows> sequences;  // all the rows, in order
+    // All the rows, in order, with the pages of the layer whose keys and values the layer attends
+    // to.
+    std::span<const ops::SequenceRows> sequences;
     std::int64_t rows = 0;
+    const Buffer* layer_input = nullptr;  // [rows, layer_input], where the model has such
 };
 
 // The body of a decoder's layers: their weights and how rows go through one. One file for each kind
@@ -32,7 +35,8 @@ class Architecture {
     virtual base::Status load_layer(WeightLoader& loader, std::int32_t layer) = 0;
     virtual void drop_layer(std::int32_t layer) = 0;
     virtual bool has_layer(std::int32_t layer) const = 0;
-    // Stores the rows' keys and values in the pages and adds the layer to hidden. On the device
+    // Stores the rows' keys and values in the pages, where the layer has its own, and adds the
+    // layer to hidden. On the device
     // that the weights were loaded to. unavailable: it has no memory for the work space.
     virtual base::Status run_layer(Device& device, std::int32_t layer, const LayerRows& rows) = 0;
 };

@@ -2,6 +2,8 @@
 
 #include <bit>
 #include <cmath>
+#include <iterator>
+#include <span>
 
 #include "base/index.h"
 
@@ -41,16 +43,19 @@ std::vector<std::int64_t> qkv_rows(const model::ModelConfig& config, std::int32_
 // Of the tensors that are loaded whole.
 std::vector<std::string> whole_tensors(const model::ModelConfig& config, std::int32_t layer) {
     std::vector<std::string> names{"attn_output.weight"};
-    if (!config.fused_qkv) names.insert(names.end(), {"attn_q.weight", "attn_k.weight"});
-    if (!config.fused_qkv && config.has_values(layer)) names.emplace_back("attn_v.weight");
+    const bool own_keys = !config.shares_kv(layer);
+    if (!config.fused_qkv) names.emplace_back("attn_q.weight");
+    if (!config.fused_qkv && own_keys) names.emplace_back("attn_k.weight");
+    if (!config.fused_qkv && own_keys && config.has_values(layer))
+        names.emplace_back("attn_v.weight");
     if (config.input_norms) names.emplace_back("attn_norm.weight");
     if (config.norm_bias) names.emplace_back("attn_norm.bias");
     if (config.output_bias) names.emplace_back("attn_output.bias");
     if (config.attention_sinks) names.emplace_back("attn_sinks.weight");
     if (config.output_norms) names.emplace_back("post_attention_norm.weight");
     if (config.qkv_bias) names.insert(names.end(), {"attn_q.bias", "attn_k.bias", "attn_v.bias"});
-    if (config.has_qk_weights())
-        names.insert(names.end(), {"attn_q_norm.weight", "attn_k_norm.weight"});
+    if (config.has_qk_weights()) names.emplace_back("attn_q_norm.weight");
+    if (config.has_qk_weights() && own_keys) names.emplace_back("attn_k_norm.weight");
     for (std::string& name : SumNorm::tensors(config, kSumNorm)) names.push_back(std::move(name));
     return names;
 }
@@ -75,6 +80,7 @@ base::Status load_projections(WeightLoader& loader, const model::ModelConfig& co
     }
     const std::int64_t kv = kv_width(config, layer);
     TRY(weights.q, loader.matrix(name("attn_q.weight"), q_width(config, layer), config.hidden));
+    if (config.shares_kv(layer)) return base::Ok{};
     TRY(weights.k, loader.matrix(name("attn_k.weight"), kv, config.hidden));
     if (config.has_values(layer)) {
         TRY(weights.v, loader.matrix(name("attn_v.weight"), kv, config.hidden));
@@ -131,7 +137,9 @@ base::Result<AttentionWeights> AttentionWeights::load(WeightLoader& loader,
     if (config.has_qk_weights()) {
         const bool whole = config.qk_norm != model::QkNorm::heads;
         TRY(weights.q_norm, loader.vector(name("attn_q_norm.weight"), whole ? queries : head_dim));
-        TRY(weights.k_norm, loader.vector(name("attn_k_norm.weight"), whole ? keys : head_dim));
+        if (!config.shares_kv(layer)) {
+            TRY(weights.k_norm, loader.vector(name("attn_k_norm.weight"), whole ? keys : head_dim));
+        }
     }
     return weights;
 }
@@ -163,7 +171,8 @@ void AttentionRunner::prepare_heads(Device& device, const model::ModelConfig& co
         {*k_, kv_heads, weights.k_bias.get(), k_norm, rotates},
         {*v_, kv_heads, weights.v_bias.get(), config.value_norm ? ones_.get() : nullptr, false}};
     const std::int32_t head_dim = config.head_dim_of(layer);
-    device.rope({heads, rows.angles, rows.rows, head_dim,
+    const std::size_t n_kinds = config.shares_kv(layer) ? 1 : std::size(heads);
+    device.rope({std::span(heads).first(n_kinds), rows.angles, rows.rows, head_dim,
                  has_temperature ? head_dim : config.rope_dim_of(layer), config.rope_pairs,
                  config.norm_epsilon});
 }
@@ -199,13 +208,18 @@ base::Status AttentionRunner::run(Device& device, const model::ModelConfig& conf
     TRY_VOID(shared.normed.run(device, config, rows, weights.norm.get(), weights.norm_bias.get()));
     // Keys that are values, too, are computed twice: that is little of a layer, and a copy of them
     // would have to be gathered from all of a group's devices.
-    const Matrix& values = weights.v == nullptr ? *weights.k : *weights.v;
-    const ops::Projection qkv[] = {{*weights.q, *q_}, {*weights.k, *k_}, {values, *v_}};
-    device.matmul({shared.normed.values(), rows.rows, qkv});
+    if (config.shares_kv(layer)) {
+        const ops::Projection q[] = {{*weights.q, *q_}};
+        device.matmul({shared.normed.values(), rows.rows, q});
+    } else {
+        const Matrix& values = weights.v == nullptr ? *weights.k : *weights.v;
+        const ops::Projection qkv[] = {{*weights.q, *q_}, {*weights.k, *k_}, {values, *v_}};
+        device.matmul({shared.normed.values(), rows.rows, qkv});
+    }
     prepare_heads(device, config, weights, layer, rows);
     // Every row's keys are in place before any row attends to them.
     const ops::KvHeads heads{config.kv_heads_of(layer), config.head_dim_of(layer)};
-    device.kv_store({rows.kv, *k_, *v_, rows.sequences, heads});
+    if (!config.shares_kv(layer)) device.kv_store({rows.kv, *k_, *v_, rows.sequences, heads});
     device.attention({rows.kv, *q_, *attended_, config.n_heads, config.window_of(layer),
                       rows.sequences, config.attention_scale, config.attention_softcap,
                       weights.sinks.get(), heads, config.chunked_attention, config.encoder,

@@ -117,6 +117,29 @@ class AttentionRunner {
     std::unique_ptr<Buffer> slopes_;  // [n_heads], or null
 };
 
+// x += norm(W_projection (gelu(W_gate x) * what the layer has of the row's token)).
+struct LayerInputWeights {
+    std::unique_ptr<Matrix> gate;        // [layer_input, hidden]
+    std::unique_ptr<Matrix> projection;  // [hidden, layer_input]
+    std::unique_ptr<Buffer> norm;        // [hidden]
+
+    // The model must have such inputs.
+    static base::Result<std::int64_t> bytes(const WeightLoader& loader, std::int32_t layer);
+    static base::Result<LayerInputWeights> load(WeightLoader& loader,
+                                                const model::ModelConfig& config,
+                                                std::int32_t layer);
+};
+
+class LayerInputRunner {
+  public:
+    // rows.layer_input must be set.
+    base::Status run(Device& device, const model::ModelConfig& config,
+                     const LayerInputWeights& weights, const LayerRows& rows, BlockRows& shared);
+
+  private:
+    std::unique_ptr<Buffer> gate_;  // [rows, layer_input]
+};
+
 // x += W_down (silu(W_gate n) * W_up n), n = norm(x), or what attention has read; or with GELU, or
 // x += W_down relu(W_up n)^2; or of an encoder, with biases, x = norm(x + W_down gelu(W_up x)).
 struct FeedForwardWeights {

@@ -1,4 +1,5 @@
 #include <map>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -15,6 +16,7 @@ namespace {
 struct Layer {
     AttentionWeights attention;
     std::variant<FeedForwardWeights, ExpertWeights, MixedWeights> feed_forward;
+    std::optional<LayerInputWeights> input;
     float scale = 1.0F;  // of the residuals at the end
 };
 
@@ -26,7 +28,9 @@ class Decoder final : public Architecture {
                                            std::int32_t layer) const override {
         TRY(const std::int64_t attention, AttentionWeights::bytes(loader, config_, layer));
         TRY(const std::int64_t rest, feed_forward_bytes(loader, layer));
-        return attention + rest;
+        if (config_.layer_input == 0) return attention + rest;
+        TRY(const std::int64_t input, LayerInputWeights::bytes(loader, layer));
+        return attention + rest + input;
     }
 
     base::Status load_layer(WeightLoader& loader, std::int32_t l) override {
@@ -38,6 +42,9 @@ class Decoder final : public Architecture {
             TRY(layer.feed_forward, ExpertWeights::load(loader, config_, l));
         } else {
             TRY(layer.feed_forward, FeedForwardWeights::load(loader, config_, l));
+        }
+        if (config_.layer_input > 0) {
+            TRY(layer.input, LayerInputWeights::load(loader, config_, l));
         }
         if (config_.layer_scales) {
             TRY(layer.scale, loader.number(layer_tensor(l, "layer_output_scale.weight")));
@@ -55,6 +62,7 @@ class Decoder final : public Architecture {
         const Layer& layer = found->second;
         TRY_VOID(attention_.run(device, config_, layer.attention, l, rows, shared_));
         TRY_VOID(feed(device, layer, rows));
+        if (layer.input) TRY_VOID(input_.run(device, config_, *layer.input, rows, shared_));
         if (layer.scale != 1.0F)
             device.scale_rows({rows.hidden, rows.rows, config_.hidden, layer.scale});
         return base::Ok{};
@@ -86,6 +94,7 @@ class Decoder final : public Architecture {
     FeedForwardRunner feed_forward_;
     ExpertRunner experts_;
     MixedRunner mixed_;
+    LayerInputRunner input_;
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ base::Result<std::int64_t> FeedForwardWeights::bytes(const WeightLoader& loader,
         names.push_back(std::move(name));
     TRY(std::int64_t sum, tensors_bytes(loader, layer, names));
     if (config.fused_gate_up) {
-        const std::int64_t rows[] = {config.dense_width(), config.dense_width()};
+        const std::int64_t rows[] = {config.dense_width(layer), config.dense_width(layer)};
         TRY(const std::int64_t fused,
             loader.split_bytes(layer_tensor(layer, "ffn_up.weight"), rows));
         sum += fused;
@@ -39,7 +39,7 @@ base::Result<FeedForwardWeights> FeedForwardWeights::load(WeightLoader& loader,
                                                           const model::ModelConfig& config,
                                                           std::int32_t layer) {
     const auto name = [layer](const char* what) { return layer_tensor(layer, what); };
-    const std::int64_t ffn = config.dense_width();
+    const std::int64_t ffn = config.dense_width(layer);
     FeedForwardWeights weights;
     if (has_norm(config)) {
         TRY(weights.norm,

@@ -110,7 +110,7 @@ Result<SelfProfile> profile_made_up_layer(const BackendRequest& request,
     const std::int64_t page_bytes = shape.kv_bytes_per_token_layer * block_size;
     // As a device holds them weights may be larger than stored ones.
     const std::int64_t memory_bytes =
-        8 * (shape.layer_bytes + (layer == 0 ? shape.embedding_bytes : 0)) +
+        8 * (shape.layer_bytes + shape.common_bytes + (layer == 0 ? shape.embedding_bytes : 0)) +
         4 * profile_pages(block_size) * page_bytes + (std::int64_t{16} << 20);
     TRY(const std::unique_ptr<Backend> backend,
         make(std::make_shared<MadeUpWeights>(weights), config, memory_bytes));

@@ -123,9 +123,13 @@ base::Result<std::int64_t> ModelRunner::weight_bytes(const WeightLoader& loader,
         TRY(const std::int64_t bytes, architecture_->layer_bytes(loader, l));
         sum += bytes;
     }
-    if (layers.begin == 0) {
+    if (needs_embedding(layers)) {
         TRY(const std::int64_t bytes, loader.bytes(kEmbedding));
         sum += bytes + (config_.encoder ? EncoderInput::bytes(config_) : 0);
+    }
+    if (config_.layer_input > 0) {
+        TRY(const std::int64_t bytes, LayerInputs::bytes(loader, config_));
+        sum += bytes;
     }
     if (layers.end == config_.n_layers && !config_.encoder) {
         TRY(const std::int64_t head, loader.bytes(config_.tied_embeddings ? kEmbedding : kHead));
@@ -141,13 +145,15 @@ base::Status ModelRunner::load_weights(WeightLoader& loader, spec::LayerRange la
     for (std::int32_t l = 0; l < config_.n_layers; ++l) {
         if (!layers.contains(l)) architecture_->drop_layer(l);
     }
-    if (layers.begin > 0) drop_embedding();
+    if (!needs_embedding(layers)) drop_embedding();
     const bool needs_head = layers.end == config_.n_layers && !config_.encoder;
     if (!needs_head) drop_head();
     if (!ranks_pairs(layers)) pair_head_.reset();
     // In this order: what is large is unpacked beside little else, and a tied head is packed while
     // the embedding is in use, so that a source that makes or fetches it does so once.
-    if (layers.begin == 0 && embedding_.empty()) TRY_VOID(load_embedding());
+    if (needs_embedding(layers) && embedding_.empty()) TRY_VOID(load_embedding());
+    if (config_.layer_input > 0 && !layer_inputs_.loaded())
+        TRY_VOID(layer_inputs_.load(*weights_, loader, config_));
     if (needs_head && output_norm_ == nullptr) TRY_VOID(load_head(loader));
     if (ranks_pairs(layers) && !pair_head_) {
         TRY(pair_head_, PairHead::load(*weights_, config_.hidden));
@@ -207,6 +213,7 @@ void ModelRunner::drop_embedding() {
     if (!embedding_.empty()) weights_->release(kEmbedding);
     embedding_ = {};
     encoder_input_.reset();
+    layer_inputs_.drop(*weights_);
 }
 
 void ModelRunner::drop_kv() {
@@ -228,6 +235,8 @@ base::Result<std::int64_t> ModelRunner::load(spec::LayerRange layers) {
         return base::invalid(fmt::format("layers [{}, {}) of a model with {}", layers.begin,
                                          layers.end, config_.n_layers));
     }
+    if (const std::string problem = problem_of_layers(layers); !problem.empty())
+        return base::invalid(problem);
     TRY(const std::int64_t weights, weight_bytes(loader, layers));
     const std::int64_t budget =
         options_.memory_bytes > 0 ? options_.memory_bytes : device_->memory_bytes();
@@ -266,6 +275,8 @@ base::Status ModelRunner::check_chunk(const core::BatchChunk& chunk,
         return bad(fmt::format("layers [{}, {}) are not within [{}, {}), which are loaded",
                                chunk.layers.begin, chunk.layers.end, layers_.begin, layers_.end));
     }
+    if (const std::string problem = problem_of_layers(chunk.layers); !problem.empty())
+        return bad(problem);
     const std::int64_t rows = std::ssize(chunk.tokens);
     const std::int64_t blocks = std::ssize(chunk.pages) / chunk.layers.size();
     if (rows == 0 || chunk.first_position < 0) return bad("it has no rows or a negative position");
@@ -327,6 +338,17 @@ base::Status ModelRunner::check_chunk(const core::BatchChunk& chunk,
     return base::Ok{};
 }
 
+std::string ModelRunner::problem_of_layers(spec::LayerRange layers) const {
+    if (config_.n_shared_kv_layers == 0) return "";
+    for (std::int32_t layer = layers.begin; layer < layers.end; ++layer) {
+        const std::int32_t source = config_.kv_layer(layer);
+        if (layers.contains(source)) continue;
+        return fmt::format("layers [{}, {}) without layer {}, whose keys and values layer {} reads",
+                           layers.begin, layers.end, source, layer);
+    }
+    return "";
+}
+
 std::string ModelRunner::problem_of_encoder(const core::BatchChunk& chunk) const {
     if (!config_.encoder) return "";
     const bool pools = chunk.pooling != spec::Pooling::none;
@@ -355,30 +377,33 @@ void ModelRunner::make_rows(std::int64_t rows, const Make& make) {
     });
 }
 
+void ModelRunner::embed(const core::BatchChunk& chunk, std::span<float> rows) {
+    const std::int64_t hidden = config_.hidden;
+    const std::int64_t row_bytes = std::ssize(embedding_) / config_.vocab;
+    const std::int64_t n = std::ssize(chunk.tokens);
+    const std::int64_t first_kind =
+        encoder_input_ ? encoder_input_->first_kind({chunk.tokens.begin(), chunk.tokens.end()}) : n;
+    make_rows(n, [&](std::int64_t r) {
+        const auto at = size_of(chunk.tokens[size_of(r)] * row_bytes);
+        const auto row = rows.subspan(size_of(r * hidden), size_of(hidden));
+        model::dequantize_row(embedding_type_, embedding_.subspan(at, size_of(row_bytes)),
+                              row.data());
+        if (encoder_input_) {
+            const auto position = chunk.first_position + static_cast<std::int32_t>(r);
+            return encoder_input_->finish(position, r >= first_kind, row);
+        }
+        if (config_.embedding_scale == 1.0F) return;
+        for (float& x : row) x *= config_.embedding_scale;
+    });
+}
+
 base::Result<std::span<const float>> ModelRunner::input_rows(const core::BatchChunk& chunk,
                                                              const PayloadRows& payload) {
     const std::int64_t hidden = config_.hidden;
     const std::int64_t n = std::ssize(chunk.tokens);
     if (chunk.layers.begin == 0) {
-        const std::int64_t row_bytes = std::ssize(embedding_) / config_.vocab;
-        const std::int64_t first_kind =
-            encoder_input_ ? encoder_input_->first_kind({chunk.tokens.begin(), chunk.tokens.end()})
-                           : n;
         embedded_.resize(size_of(n * hidden));
-        make_rows(n, [&](std::int64_t r) {
-            const auto at = size_of(chunk.tokens[size_of(r)] * row_bytes);
-            model::dequantize_row(embedding_type_, embedding_.subspan(at, size_of(row_bytes)),
-                                  embedded_.data() + r * hidden);
-            if (encoder_input_) {
-                const auto position = chunk.first_position + static_cast<std::int32_t>(r);
-                return encoder_input_->finish(
-                    position, r >= first_kind,
-                    std::span(embedded_).subspan(size_of(r * hidden), size_of(hidden)));
-            }
-            if (config_.embedding_scale == 1.0F) return;
-            for (float& x : std::span(embedded_).subspan(size_of(r * hidden), size_of(hidden)))
-                x *= config_.embedding_scale;
-        });
+        embed(chunk, embedded_);
         return std::span<const float>(embedded_);
     }
     const std::span<const float> input = payload(chunk.input);
@@ -427,9 +452,24 @@ base::Status ModelRunner::activate(const core::BatchPlan& plan, std::int32_t lay
     TRY_VOID(write_angles(rope_table_, angles_));
     if (windowed_rope_table_) TRY_VOID(write_angles(*windowed_rope_table_, windowed_angles_));
     if (temperature_table_) TRY_VOID(write_angles(*temperature_table_, temperatures_));
+    if (config_.layer_input > 0) TRY_VOID(set_layer_inputs(layer));
     std::swap(hidden_, next_hidden_);
     std::swap(active_, next_active_);
     return base::Ok{};
+}
+
+base::Status ModelRunner::set_layer_inputs(std::int32_t layer) {
+    spec::LayerRange layers{layer, layer};
+    row_tokens_.clear();
+    embedded_.resize(positions_.size() * size_of(config_.hidden));
+    for (const ActiveChunk& next : next_active_) {
+        const core::BatchChunk& chunk = *next.chunk;
+        layers.end = std::max(layers.end, chunk.layers.end);
+        row_tokens_.insert(row_tokens_.end(), chunk.tokens.begin(), chunk.tokens.end());
+        embed(chunk, std::span(embedded_).subspan(size_of(next.first_row * config_.hidden),
+                                                  chunk.tokens.size() * size_of(config_.hidden)));
+    }
+    return layer_inputs_.set_rows(*device_, row_tokens_, embedded_, layers);
 }
 
 base::Status ModelRunner::write_angles(const ops::RopeTable& table, std::unique_ptr<Buffer>& to) {
@@ -455,13 +495,17 @@ base::Status ModelRunner::run_layer(std::int32_t layer) {
     for (const ActiveChunk& active : active_) {
         const core::BatchChunk& chunk = *active.chunk;
         const std::size_t blocks = chunk.pages.size() / size_of(chunk.layers.size());
-        const std::size_t first = size_of(layer - chunk.layers.begin) * blocks;
+        const std::size_t first = size_of(config_.kv_layer(layer) - chunk.layers.begin) * blocks;
         sequences_.push_back({active.first_row, std::ssize(chunk.tokens), chunk.first_position,
                               std::span(chunk.pages).subspan(first, blocks)});
         rows += std::ssize(chunk.tokens);
     }
+    const Buffer* input = nullptr;
+    if (config_.layer_input > 0) {
+        TRY(input, layer_inputs_.make(*device_, layer));
+    }
     return architecture_->run_layer(*device_, layer,
-                                    {*hidden_, angles_of(layer), *kv_, sequences_, rows});
+                                    {*hidden_, angles_of(layer), *kv_, sequences_, rows, input});
 }
 
 // Hands on the rows of the chunks whose last layer this was.

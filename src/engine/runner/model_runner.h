@@ -14,6 +14,7 @@
 #include "engine/ops/kv_layout.h"
 #include "engine/runner/draw_tokens.h"
 #include "engine/runner/encoder_input.h"
+#include "engine/runner/layer_inputs.h"
 #include "engine/runner/pair_head.h"
 #include "engine/runner/reduced_logits.h"
 #include "engine/runner/sampler.h"
@@ -87,6 +88,15 @@ class ModelRunner final : public Backend {
     // Calls make(row) for rows [0, rows), on the host's threads where they are many.
     template <typename Make>
     void make_rows(std::int64_t rows, const Make& make);
+    // Reads the table of embeddings: rows that enter the first layer, [tokens, hidden].
+    void embed(const core::BatchChunk& chunk, std::span<float> rows);
+    bool needs_embedding(spec::LayerRange layers) const {
+        return !layers.empty() && (layers.begin == 0 || config_.layer_input > 0);
+    }
+    // What is wrong with running these layers and no others; "": nothing.
+    std::string problem_of_layers(spec::LayerRange layers) const;
+    // The next active rows' inputs of layers, up to the chunks' last.
+    base::Status set_layer_inputs(std::int32_t layer);
     // The rows that the chunk enters its first layer with.
     base::Result<std::span<const float>> input_rows(const core::BatchChunk& chunk,
                                                     const PayloadRows& payload);
@@ -129,6 +139,7 @@ class ModelRunner final : public Backend {
     std::optional<ops::RopeTable> windowed_rope_table_, temperature_table_;
     std::span<const std::byte> embedding_;
     model::TensorType embedding_type_ = model::TensorType::f32;
+    LayerInputs layer_inputs_;  // loaded with the embedding, where the model has such
     std::optional<EncoderInput> encoder_input_;  // with an encoder's embedding
     std::unique_ptr<Buffer> output_norm_, output_norm_bias_;
     std::unique_ptr<Matrix> head_;
@@ -145,6 +156,7 @@ class ModelRunner final : public Backend {
     std::unique_ptr<Buffer> temperatures_;          // [rows, head_dim], of layers with one
     std::vector<std::int32_t> positions_;           // of the active rows
     std::vector<float> embedded_, host_angles_;     // on their way to the device
+    std::vector<spec::Token> row_tokens_;           // of the active rows, for inputs of layers
     std::vector<ops::RowRange> ranges_;
     std::vector<ops::SequenceRows> sequences_;
     struct SampledRows {

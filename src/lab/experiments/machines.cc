@@ -22,7 +22,8 @@ constexpr const char* kTypes[] = {"T4", "L4", "V100", "A100-40", "A100-80", "H10
 // placed; embedding and head are on the first and the last machine. 0: one layer is too much.
 std::int64_t machines_needed(const spec::ModelSpec& model, std::int64_t memory_bytes,
                              double share) {
-    const double room = static_cast<double>(memory_bytes) * share;
+    const double room =
+        static_cast<double>(memory_bytes) * share - static_cast<double>(model.common_bytes);
     const auto layer = static_cast<double>(model.layer_bytes);
     const auto layers_in = [&](double bytes) {
         return static_cast<std::int64_t>(std::floor(std::max(bytes, 0.0) / layer));

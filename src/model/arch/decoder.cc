@@ -1,5 +1,6 @@
 #include "model/arch/decoder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -32,20 +33,29 @@ base::Result<const std::vector<std::int64_t>*> find_numbers(const GgufFile& file
     return numbers;
 }
 
-// The width of a feed-forward, which some converters write once for each layer.
-base::Result<std::int32_t> read_width(const GgufFile& file, const std::string& key,
-                                      std::int32_t n_layers) {
-    TRY(const auto* widths, find_numbers(file, key, n_layers));
+// The width of a feed-forward, which some converters write once for each layer; the largest where
+// layers may differ, and then each layer's.
+base::Result<std::int32_t> read_width(const GgufFile& file, const DecoderTraits& traits,
+                                      ModelConfig& config) {
+    const std::string key = metadata_key(traits, "feed_forward_length");
+    TRY(const auto* widths, find_numbers(file, key, config.n_layers));
     if (widths == nullptr) return expect_int(file, key, 1, limits::kMaxFeedForward);
     const std::int64_t first = widths->front();
+    bool differ = false;
     for (const std::int64_t width : *widths) {
-        if (width == first && width >= 1 && width <= limits::kMaxFeedForward) continue;
+        const bool fits = width >= 1 && width <= limits::kMaxFeedForward;
+        if (fits && (width == first || traits.layer_inputs)) {
+            differ = differ || width != first;
+            continue;
+        }
         return wrong_metadata(
             file, key,
-            fmt::format("{} and {}, expected one width from 1 to {} for all layers", first, width,
+            fmt::format("{} and {}, expected {} from 1 to {}", first, width,
+                        traits.layer_inputs ? "widths" : "one width for all layers",
                         limits::kMaxFeedForward));
     }
-    return static_cast<std::int32_t>(first);
+    if (differ) config.dense_widths.assign(widths->begin(), widths->end());
+    return static_cast<std::int32_t>(*std::max_element(widths->begin(), widths->end()));
 }
 
 base::Status check_kv_heads(const GgufFile& file, const std::string& key,
@@ -112,22 +122,29 @@ base::Status read_windowed_heads(const GgufFile& file, const DecoderTraits& trai
     }
     for (std::int32_t layer = 0; traits.values_may_be_keys && layer < config.n_layers; ++layer) {
         const std::string values = fmt::format("blk.{}.attn_v.weight", layer);
-        if (config.window_of(layer) == 0 && file.find_tensor(values) == nullptr)
+        if (config.window_of(layer) == 0 && !config.shares_kv(layer) &&
+            file.find_tensor(values) == nullptr)
             config.keys_are_values = true;
     }
     return base::Ok{};
 }
 
-// Mechanisms of some models of a family that we lack.
-base::Status refuse_what_we_lack(const GgufFile& file, const DecoderTraits& traits) {
-    if (!traits.windowed_heads) return base::Ok{};
-    for (const auto& [rest, what] :
-         {std::pair("attention.shared_kv_layers", "layers that share keys and values"),
-          std::pair("embedding_length_per_layer_input", "embeddings of layers")}) {
-        const std::string key = metadata_key(traits, rest);
-        TRY(const std::int32_t size, optional_int(file, key, 0, kMaxDecoderCount, 0));
-        if (size == 0) continue;
-        return wrong_metadata(file, key, fmt::format("{}, {} are not supported", size, what));
+// Inputs of layers, and layers without keys and values. The window must be set.
+base::Status read_layer_inputs(const GgufFile& file, const DecoderTraits& traits,
+                               ModelConfig& config) {
+    if (!traits.layer_inputs) return base::Ok{};
+    TRY(config.layer_input,
+        optional_int(file, metadata_key(traits, "embedding_length_per_layer_input"), 0,
+                     limits::kMaxHidden, 0));
+    const std::string key = metadata_key(traits, "attention.shared_kv_layers");
+    TRY(config.n_shared_kv_layers, optional_int(file, key, 0, config.n_layers - 1, 0));
+    for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
+        if (config.kv_layer(layer) >= 0) continue;
+        return wrong_metadata(
+            file, key,
+            fmt::format("{}, but layer {} {} the window, and no layer before them is so",
+                        config.n_shared_kv_layers, layer,
+                        config.window_of(layer) > 0 ? "has" : "lacks"));
     }
     return base::Ok{};
 }
@@ -376,7 +393,7 @@ base::Status read_dense_parts(const GgufFile& file, const DecoderTraits& traits,
         }
     }
     if (config.n_dense_layers > 0 || config.expert_period > 1 || config.dense_beside_experts) {
-        TRY(config.dense_ffn, read_width(file, key("feed_forward_length"), config.n_layers));
+        TRY(config.dense_ffn, read_width(file, traits, config));
     }
     TRY(const std::int32_t shared, optional_int(file, key("expert_shared_count"), 0,
                                                 limits::kMaxExperts, traits.shared_expert ? 1 : 0));
@@ -400,7 +417,7 @@ base::Status read_experts(const GgufFile& file, const DecoderTraits& traits, Mod
         TRY(config.n_experts, optional_int(file, key("expert_count"), 0, limits::kMaxExperts, 0));
     }
     if (config.n_experts == 0) {
-        TRY(config.ffn, read_width(file, key("feed_forward_length"), config.n_layers));
+        TRY(config.ffn, read_width(file, traits, config));
         return base::Ok{};
     }
     if (traits.experts == Presence::never) {
@@ -444,8 +461,9 @@ void add_attention_tensors(const ModelConfig& config, std::int32_t layer, LayerT
         tensors["attn_qkv.weight"] = {hidden, q + 2 * kv};
     } else {
         tensors["attn_q.weight"] = {hidden, q};
-        tensors["attn_k.weight"] = {hidden, kv};
-        if (config.has_values(layer)) tensors["attn_v.weight"] = {hidden, kv};
+        if (!config.shares_kv(layer)) tensors["attn_k.weight"] = {hidden, kv};
+        if (!config.shares_kv(layer) && config.has_values(layer))
+            tensors["attn_v.weight"] = {hidden, kv};
     }
     tensors["attn_output.weight"] = {q, hidden};
     if (config.qkv_bias) {
@@ -458,13 +476,30 @@ void add_attention_tensors(const ModelConfig& config, std::int32_t layer, LayerT
     if (config.has_qk_weights()) {
         const bool whole = config.qk_norm == QkNorm::projection;
         tensors["attn_q_norm.weight"] = {whole ? q : head_dim};
-        tensors["attn_k_norm.weight"] = {whole ? kv : head_dim};
+        if (!config.shares_kv(layer)) tensors["attn_k_norm.weight"] = {whole ? kv : head_dim};
     }
     if (config.qk_norm == QkNorm::centred) {
         tensors["attn_q_norm.weight"] = {head_dim, config.n_heads};
         tensors["attn_k_norm.weight"] = {head_dim, config.kv_heads_of(layer)};
     }
     if (config.layer_scales) tensors["layer_output_scale.weight"] = {1};
+    if (config.layer_input == 0) return;
+    tensors["inp_gate.weight"] = {hidden, config.layer_input};
+    tensors["proj.weight"] = {config.layer_input, hidden};
+    tensors["post_norm.weight"] = {hidden};
+}
+
+// What files may have of a layer although nobody reads it: a table, and the keys and values of one
+// that has another's.
+bool is_unread(const ModelConfig& config, std::int32_t layer, std::string_view rest) {
+    if (rest == "attn_rot_embd.weight") return true;
+    return config.shares_kv(layer) &&
+           (rest == "attn_k.weight" || rest == "attn_v.weight" || rest == "attn_k_norm.weight");
+}
+
+bool is_layer_input(const ModelConfig& config, std::string_view name) {
+    return config.layer_input > 0 &&
+           (name == kLayerInputTable || name == kLayerInputProjection || name == kLayerInputNorm);
 }
 
 void add_expert_tensors(const ModelConfig& config, LayerTensors& tensors) {
@@ -501,7 +536,7 @@ void add_expert_tensors(const ModelConfig& config, LayerTensors& tensors) {
 // The tensors of a layer, by what follows "blk.N.".
 LayerTensors layer_tensors(const ModelConfig& config, std::int32_t layer) {
     const std::int64_t hidden = config.hidden;
-    const std::int64_t ffn = config.dense_width();
+    const std::int64_t ffn = config.dense_width(layer);
     LayerTensors tensors;
     add_attention_tensors(config, layer, tensors);
     if (config.input_norms) tensors["attn_norm.weight"] = {hidden};
@@ -551,7 +586,7 @@ base::Result<bool> is_factor(const GgufFile& file, const TensorInfo& tensor) {
     const std::string matrix_name = matrix_of_factor(tensor.name);
     const TensorInfo* matrix = file.find_tensor(matrix_name);
     if (matrix == nullptr || factor_tensor(matrix->type, matrix_name).empty() ||
-        matrix_name == "token_embd.weight")
+        matrix_name == "token_embd.weight" || matrix_name == kLayerInputTable)
         return false;
     const std::int64_t count = matrix->shape.size() > 2 ? matrix->shape[2] : 1;
     TRY_VOID(expect_tensor(file, tensor.name, {count}));
@@ -568,7 +603,8 @@ base::Status refuse_other_tensors(const GgufFile& file, const ModelConfig& confi
         const bool of_head = name == "output_norm.weight" || name == "output.weight" ||
                              name == kClassifierHead || is_rope_factors(traits, name);
         if (name == "token_embd.weight" || (of_head && !config.encoder) ||
-            (config.norm_bias && name == "output_norm.bias") || is_encoder_tensor(config, name)) {
+            is_layer_input(config, name) || (config.norm_bias && name == "output_norm.bias") ||
+            is_encoder_tensor(config, name)) {
             continue;
         }
         const std::int32_t layer = layer_of_tensor(name);
@@ -578,7 +614,7 @@ base::Status refuse_other_tensors(const GgufFile& file, const ModelConfig& confi
             layer < 0 ? std::string_view() : name.substr(name.find('.', 4) + 1);
         const bool is_known = layer >= 0 && layer < config.n_layers &&
                               (known[static_cast<std::size_t>(layer)].contains(rest) ||
-                               rest == "attn_rot_embd.weight");  // a table that nobody needs
+                               is_unread(config, layer, rest));
         if (known_factor && is_known) {
             return base::invalid(fmt::format(
                 "{}: tensor {}: may be a factor of NVFP4 weights and one of {}; not supported",
@@ -603,6 +639,19 @@ base::Status check_head(const GgufFile& file, std::int64_t vocab, ModelConfig& c
     return base::Ok{};
 }
 
+base::Status check_layer_inputs(const GgufFile& file, const ModelConfig& config) {
+    if (config.layer_input == 0) return base::Ok{};
+    const std::int64_t all = std::int64_t{config.layer_input} * config.n_layers;
+    TRY(const TensorInfo* table, expect_tensor(file, kLayerInputTable, {all, config.vocab}));
+    TRY_VOID(expect_tensor(file, kLayerInputProjection, {config.hidden, all}));
+    TRY_VOID(expect_tensor(file, kLayerInputNorm, {config.layer_input}));
+    const TensorTypeInfo& type = *tensor_type_info(table->type);
+    if (config.layer_input % type.block_size == 0) return base::Ok{};
+    return base::invalid(fmt::format(
+        "{}: tensor {}: a layer has {} numbers of a token, {} needs a multiple of {}", file.label(),
+        kLayerInputTable, config.layer_input, type.name, type.block_size));
+}
+
 base::Status check_tensors(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
     const TensorInfo* embedding = file.find_tensor("token_embd.weight");
     if (embedding == nullptr) {
@@ -618,6 +667,7 @@ base::Status check_tensors(const GgufFile& file, const DecoderTraits& traits, Mo
     config.vocab = static_cast<std::int32_t>(vocab);
     TRY_VOID(expect_tensor(file, "token_embd.weight", {config.hidden, vocab}));
     TRY_VOID(config.encoder ? read_encoder(file, traits, config) : check_head(file, vocab, config));
+    TRY_VOID(check_layer_inputs(file, config));
     std::vector<LayerTensors> tensors;
     for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
         tensors.push_back(layer_tensors(config, layer));
@@ -697,9 +747,9 @@ base::Result<ModelConfig> read_decoder(const GgufFile& file, const DecoderTraits
     config.n_layers = blocks - config.n_skipped_layers;
     TRY(config.hidden, expect_int(file, key("embedding_length"), 1, limits::kMaxHidden));
     TRY(config.context_length, expect_int(file, key("context_length"), 1, limits::kMaxContext));
-    TRY_VOID(refuse_what_we_lack(file, traits));
     TRY_VOID(read_experts(file, traits, config));
     TRY_VOID(read_window(file, traits, config));
+    TRY_VOID(read_layer_inputs(file, traits, config));
     TRY_VOID(read_heads(file, traits, config));
     TRY_VOID(read_scales(file, traits, config));
     TRY_VOID(traits.position_table || traits.alibi ? leave_out_rope(config)

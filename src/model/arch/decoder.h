@@ -51,9 +51,12 @@ struct DecoderTraits {
     // The same of ModelConfig::temperature_length, and the scale; 0: there is no temperature.
     std::int32_t temperature_length = 0;
     float temperature_scale = 0.0F;
-    bool value_norm = false;            // of heads of values, without weights
-    bool values_may_be_keys = false;    // layers without the window may lack attn_v
-    bool layer_scales = false;          // layer_output_scale may be there
+    bool value_norm = false;          // of heads of values, without weights
+    bool values_may_be_keys = false;  // layers without the window may lack attn_v
+    bool layer_scales = false;        // layer_output_scale may be there
+    // Layers may have inputs of their own, the last may share keys and values (see ModelConfig),
+    // and feed-forwards may have a width for each layer.
+    bool layer_inputs = false;
     float attention_scale = 0.0F;       // of scores; 0: the usual
     bool dense_beside_experts = false;  // in every layer with experts
     bool weighted_expert_inputs = false;

@@ -4,7 +4,8 @@
 // (2) or norms of heads (3, 4), and a window in most layers, which from Gemma 3 on have a rope base
 // of their own. In Gemma 4 the others have fewer and larger heads, of which rope turns a part and
 // whose values may be their keys; values are normed, too, scores are not scaled, and a layer ends
-// with a factor. Its models with experts have a dense feed-forward beside them.
+// with a factor. Its models with experts have a dense feed-forward beside them. Of E2B and E4B each
+// layer has an input of its own, and the last layers share keys and values.
 
 namespace helix::model {
 
@@ -47,6 +48,7 @@ const DecoderTraits kGemma4{.name = "gemma4",
                             .value_norm = true,
                             .values_may_be_keys = true,
                             .layer_scales = true,
+                            .layer_inputs = true,
                             .attention_scale = 1.0F,
                             .dense_beside_experts = true,
                             .activation = Activation::gelu,

@@ -49,8 +49,11 @@ std::string layers_text(LayerRange range) {
 }  // namespace
 
 std::int64_t bytes_to_load(const spec::ModelSpec& model, LayerRange before, LayerRange after) {
-    return spec::stored_bytes(model, after) -
-           spec::stored_bytes(model, spec::intersect(before, after));
+    const LayerRange kept = spec::intersect(before, after);
+    const std::int64_t bytes = spec::stored_bytes(model, after) - spec::stored_bytes(model, kept);
+    // What everybody holds stays whatever the layers are.
+    const bool others = !before.empty() && !after.empty() && kept.empty();
+    return others ? bytes - model.common_bytes : bytes;
 }
 
 PlacementDiff placement_diff(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,

@@ -58,7 +58,9 @@ Evaluator::Evaluator(const Problem& problem, const FlowOptions& options)
     }
 }
 
+// 0 where nobody may hold these layers alone.
 double Evaluator::node_limit(std::size_t i, LayerRange range) const {
+    if (!spec::may_hold(problem_.model, range)) return 0;
     return std::min(problem_.capacities.nodes[i].throughput(range), nic_limit_[i]);
 }
 

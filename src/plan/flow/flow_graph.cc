@@ -56,14 +56,18 @@ class GraphBuilder {
         in_.assign(problem_.cluster.nodes.size(), -1);
         out_.assign(problem_.cluster.nodes.size(), -1);
         for (std::int32_t i = 0; at(i) < problem_.cluster.nodes.size(); ++i) {
-            if (!placement_.layers[at(i)].empty()) add_node(i);
+            if (!range(i).empty()) add_node(i);
         }
         for (const std::int32_t link : used_links_) add_link(link);
         return std::move(graph_);
     }
 
   private:
-    LayerRange range(std::int32_t node) const { return placement_.layers[at(node)]; }
+    // Empty, too, where nobody may hold these layers alone.
+    LayerRange range(std::int32_t node) const {
+        const LayerRange held = placement_.layers[at(node)];
+        return spec::may_hold(problem_.model, held) ? held : LayerRange{};
+    }
 
     bool usable(const LinkSpec& link) const {
         if (options_.only_links && !only_.contains({link.from, link.to})) return false;

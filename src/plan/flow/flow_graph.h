@@ -59,7 +59,7 @@ struct FlowGraph {
     double hop_bytes = 0;
 };
 
-// The placement must pass check_placement.
+// The placement must pass check_placement; but a node that divides joined layers counts as empty.
 FlowGraph build_flow_graph(const Problem& problem, const spec::Placement& placement,
                            const FlowOptions& options);
 

@@ -142,7 +142,8 @@ class Losses {
                 std::min(problem_.capacities.nodes[i].most(), problem_.model.n_layers);
             const auto bytes =
                 static_cast<double>(spec::most_stored_bytes(problem_.model, most)) +
-                static_cast<double>(problem_.model.embedding_bytes + problem_.model.head_bytes);
+                static_cast<double>(problem_.model.common_bytes + problem_.model.embedding_bytes +
+                                    problem_.model.head_bytes);
             longest = std::max(longest, most > 0 ? bytes / rate : 0);
         }
         return longest;

@@ -18,6 +18,7 @@ double kv_bytes_left(const NodeSpec& node, const ModelSpec& model, std::int32_t 
                      bool last, const MemoryRule& rule) {
     const double memory = static_cast<double>(node.memory_bytes);
     const double weights =
+        static_cast<double>(model.common_bytes) +
         static_cast<double>(spec::most_stored_bytes(model, layers, first, last)) +
         (first ? static_cast<double>(model.embedding_bytes) : 0.0) +
         (last ? static_cast<double>(model.head_bytes) : 0.0);
@@ -101,6 +102,7 @@ CapacityTable capacity_from_costs(const spec::ClusterSpec& cluster, const ModelS
                 capacity.max_layers[first][last] = inner ? most : std::min(most, capacity.most());
             }
         }
+        capacity.joined_layers = model.joined_layers;
         capacity.tokens_per_s.push_back(0);
         capacity.kv_tokens.push_back(0);
         for (std::int32_t j = 1; j <= capacity.most(); ++j) {

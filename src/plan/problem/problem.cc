@@ -23,6 +23,14 @@ base::Status check_placement(const Problem& problem, const spec::Placement& plac
                 "placement: node {} has layers [{}, {}), expected a range within [0, {}) of {}",
                 cluster.nodes[i].name, range.begin, range.end, model.n_layers, model.name));
         }
+        if (!spec::may_hold(model, range)) {
+            return base::invalid(
+                fmt::format("placement: node {} has layers [{}, {}), but the last {} of {}, [{}, "
+                            "{}), share keys "
+                            "and values and stay together",
+                            cluster.nodes[i].name, range.begin, range.end, model.joined_layers,
+                            model.name, model.n_layers - model.joined_layers, model.n_layers));
+        }
         const NodeCapacity& capacity = capacities.nodes[i];
         if (!capacity.fits(range, model.n_layers)) {
             return base::invalid(fmt::format(

@@ -17,7 +17,8 @@ struct Problem {
     const CapacityTable& capacities;  // parallel to cluster.nodes
 };
 
-// Ranges lie in [0, L) and fit each node's memory; says which node does not and why.
+// Ranges lie in [0, L), leave joined layers together and fit each node's memory; says which node
+// does not and why.
 base::Status check_placement(const Problem& problem, const spec::Placement& placement);
 
 }  // namespace helix::plan

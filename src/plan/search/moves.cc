@@ -81,6 +81,12 @@ std::int32_t Mover::random_boundary(const Layers& layers) {
 void Mover::set(Layers& layers, std::int32_t i, LayerRange range) const {
     range = spec::intersect(range, {0, n_layers_});
     const NodeCapacity& capacity = capacities_.nodes[at(i)];
+    // A cut between joined layers moves to where they begin or end, whichever is nearer.
+    const std::int32_t joined = n_layers_ - capacity.joined_layers;
+    for (std::int32_t* cut : {&range.begin, &range.end}) {
+        if (*cut > joined && *cut < n_layers_)
+            *cut = *cut - joined <= n_layers_ - *cut ? joined : n_layers_;
+    }
     range.end = std::min(range.end, range.begin + capacity.most());
     while (!range.empty() && !capacity.fits(range, n_layers_)) {
         if (range.begin == 0) {
