@@ -43,7 +43,7 @@ base::Status check_joined(const Problem& problem, const std::string& of_cluster)
     return base::Error{
         base::Errc::unavailable,
         fmt::format("no machine{} can hold layers {} to {} of {} ({}), which share keys and values "
-                    "and stay together, and room for KV",
+                    "and stay together, with room for KV",
                     of_cluster, model.n_layers - joined, model.n_layers - 1, model.name,
                     spec::format_bytes(bytes))};
 }

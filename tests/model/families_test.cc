@@ -468,9 +468,10 @@ TEST_F(Families, Gemma4sThatWeCannotRunAreRefusedByName) {
     widths[3] = 0;
     EXPECT_THAT(problem_of_gemma4(*file, "feed_forward_length", widths),
                 HasSubstr("gemma4.feed_forward_length: 768 and 0, expected widths from 1 to"));
-    EXPECT_THAT(problem_of_gemma4(*file, "attention.shared_kv_layers", 4U),
-                HasSubstr("gemma4.attention.shared_kv_layers: 4, but layer 5 lacks the window, and "
-                          "no layer before them is so"));
+    EXPECT_THAT(
+        problem_of_gemma4(*file, "attention.shared_kv_layers", 4U),
+        HasSubstr("gemma4.attention.shared_kv_layers: 4, but layer 5 is without the window, "
+                  "and no layer with keys and values is"));
     EXPECT_THAT(problem_of_gemma4(*file, "attention.shared_kv_layers", 6U),
                 HasSubstr("gemma4.attention.shared_kv_layers: 6, expected 0 to 5"));
     EXPECT_THAT(problem_of_gemma4(*file, "embedding_length_per_layer_input", 256U),
@@ -513,7 +514,7 @@ TEST_F(Families, Gemma4EHasInputsOfLayersAndSharedKeys) {
             common += bytes;
     }
     EXPECT_EQ(spec.common_bytes, common);
-    const std::int64_t embedding = 2048 * 256 / 32 * 34;
+    const std::int64_t embedding = std::int64_t{2048} * 256 * 4;
     EXPECT_EQ(spec::stored_bytes(spec, {0, 10}), all + embedding) << "it is the head, too";
     EXPECT_THAT(describe_text(*file), HasSubstr("256 numbers of each token"));
     EXPECT_THAT(describe_text(*file), HasSubstr("layers 3 to 9 stay together"));

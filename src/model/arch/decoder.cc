@@ -142,9 +142,9 @@ base::Status read_layer_inputs(const GgufFile& file, const DecoderTraits& traits
         if (config.kv_layer(layer) >= 0) continue;
         return wrong_metadata(
             file, key,
-            fmt::format("{}, but layer {} {} the window, and no layer before them is so",
+            fmt::format("{}, but layer {} is {} the window, and no layer with keys and values is",
                         config.n_shared_kv_layers, layer,
-                        config.window_of(layer) > 0 ? "has" : "lacks"));
+                        config.window_of(layer) > 0 ? "with" : "without"));
     }
     return base::Ok{};
 }
