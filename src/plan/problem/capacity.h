@@ -23,7 +23,7 @@ struct NodeCapacity {
     std::vector<double> kv_tokens;     // [j]: tokens whose KV in all j layers fits beside them
     // Above 0: with more layers than these the two above are no measurement (beyond_tables).
     std::int32_t tables_end_at = 0;
-    std::int32_t joined_layers = 0;    // the model's: the last, which nobody holds in part
+    std::int32_t joined_layers = 0;  // the model's: the last, which nobody holds in part
 
     std::int32_t most() const { return max_layers[0][0]; }
     bool fits(spec::LayerRange range, std::int32_t n_layers) const {
