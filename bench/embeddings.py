@@ -23,7 +23,7 @@ import tempfile
 from delivered import put, table_of
 from served import Served
 
-LIKES = ("bge", "nomic-bert", "bge-m3")
+LIKES = ("bge", "nomic-bert", "jina-bert-v2", "bge-m3")
 QUANTS = ("f32", "q8_0", "q4_k")
 
 

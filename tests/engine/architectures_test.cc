@@ -140,7 +140,7 @@ TEST_P(Architectures, LogprobsAreThoseOfTheReferenceForward) {
     EXPECT_LE(largest_error(SynthFile(shape, TensorType::bf16), tokens), 2e-5);
     // A router near a tie may send a row elsewhere when activations have eight bits.
     if (shape.n_experts == shape.n_experts_used) {
-        EXPECT_LE(largest_error(SynthFile(shape, TensorType::q8_0), tokens), 0.12);
+        EXPECT_LE(largest_error(SynthFile(shape, TensorType::q8_0), tokens), 0.15);
     }
 }
 
