@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 
 #include "lab/planning/plan_changes.h"
@@ -22,11 +23,12 @@ class PlanSessionTest : public OwnFolder {
         std::ofstream(source_.cluster) << cluster;
         return load_problem(source_);
     }
-    // Each look at the clock takes a tenth of a second.
+    // Each look at the clock takes tick_s_.
     plan::PlanReport plan(const Problem& problem) {
+        looks_ = 0;
         const PlanSession session{source_,
                                   settings_,
-                                  [this] { return 0.1 * ++looks_; },
+                                  [this] { return tick_s_ * ++looks_; },
                                   [] { return false; },
                                   [](const plan::PlanProgress&) {},
                                   5};
@@ -36,7 +38,8 @@ class PlanSessionTest : public OwnFolder {
     }
     ProblemSource source_;
     PlanSettings settings_;
-    int looks_ = 0;
+    double tick_s_ = 0.01;
+    std::atomic<int> looks_ = 0;  // the search asks from several threads
 };
 
 constexpr const char* kOne = R"(name = "one"
@@ -90,10 +93,10 @@ TEST_F(PlanSessionTest, APlanHasOnePredictionWhereverItIsTold) {
     check(plan(*office));
     const PlanSession session{source_,
                               settings_,
-                              [this] { return 0.1 * ++looks_; },
+                              [this] { return tick_s_ * ++looks_; },
                               [] { return false; },
                               [](const plan::PlanProgress&) {},
-                              5 + 0.1 * looks_};
+                              5 + tick_s_ * looks_};
     const auto answer = answer_what_if(session, {*plan::parse_add("2xRTX 3090")});
     ASSERT_TRUE(answer.ok()) << answer.error().message;
     const plan::WhatIf& plans = answer->plans;
@@ -110,6 +113,7 @@ TEST_F(PlanSessionTest, APlanHasOnePredictionWhereverItIsTold) {
 // A plan's file carries the policy that the plan was judged under, and nothing where that is the
 // usual one.
 TEST_F(PlanSessionTest, ThePolicyGoesWithThePlan) {
+    tick_s_ = 0.001;
     const auto one = problem(kOne);
     ASSERT_TRUE(one.ok()) << one.error().message;
     const plan::PlanReport chosen = plan(*one);
