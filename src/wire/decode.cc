@@ -240,7 +240,7 @@ Result<Message> get(const pb::StageTimes& from) {
         core::Duration{from.since_first_ns()}, core::Duration{from.since_last_ns()}}};
 }
 
-Result<Message> get(const pb::Hello& from) {
+base::Status check_hello(const pb::Hello& from) {
     TRY_VOID(text("name", from.name()));
     TRY_VOID(text("host", from.host()));
     TRY_VOID(text("type", from.type()));
@@ -251,7 +251,11 @@ Result<Message> get(const pb::Hello& from) {
     TRY_VOID(text("device", from.device()));
     TRY_VOID(in_range("cores", from.cores(), 1, 1 << 16));
     TRY_VOID(in_range("memory_bytes", from.memory_bytes(), 1, std::int64_t{1} << 50));
-    TRY_VOID(in_range("role", from.role(), 0, static_cast<std::int64_t>(spec::NodeRole::decode)));
+    return in_range("role", from.role(), 0, static_cast<std::int64_t>(spec::NodeRole::decode));
+}
+
+Result<Message> get(const pb::Hello& from) {
+    TRY_VOID(check_hello(from));
     Hello message;
     message.protocol = from.protocol();
     message.incarnation = from.incarnation();

@@ -64,6 +64,13 @@ base::Status check_layer_sizes(const pb::ModelSpec& from) {
     return base::Ok{};
 }
 
+base::Status check_window(const pb::ModelSpec& from) {
+    if (!from.has_window()) return base::Ok{};
+    TRY_VOID(in_range("positions of a window", from.window().positions(), 1, kMaxPosition));
+    return in_range("layers of a window", from.window().layers_size(), from.n_layers(),
+                    from.n_layers());
+}
+
 base::Status check_model(const pb::ModelSpec& from) {
     constexpr std::int64_t kMost = std::int64_t{1} << 50;
     TRY_VOID(text("model name", from.name()));
@@ -81,11 +88,7 @@ base::Status check_model(const pb::ModelSpec& from) {
     TRY_VOID(in_range("joined_layers", from.joined_layers(), 0, from.n_layers()));
     TRY_VOID(in_range("n_experts", from.n_experts(), 0, kMost));
     TRY_VOID(in_range("n_experts_used", from.n_experts_used(), 0, from.n_experts()));
-    if (from.has_window()) {
-        TRY_VOID(in_range("positions of a window", from.window().positions(), 1, kMaxPosition));
-        TRY_VOID(in_range("layers of a window", from.window().layers_size(), from.n_layers(),
-                          from.n_layers()));
-    }
+    TRY_VOID(check_window(from));
     return check_layer_sizes(from);
 }
 

@@ -114,7 +114,9 @@ export class Visitor {
 
   // Everything that axe-core finds wrong with the page as it is shown now.
   async checkAccess(where) {
-    // What is still on its way to its place may lie over text that it will not cover.
+    // A theme or width that was just set is there with the next frame; what is then still on its way to its place may lie
+    // over text that it will not cover.
+    await this.page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
     await this.page.evaluate(() => {
       for (const one of document.getAnimations()) if (one.effect.getComputedTiming().endTime !== Infinity) one.finish();
     });

@@ -99,7 +99,7 @@ def machines_of(markdown):
 
 UNITS = r"(?: ?(?:[kKMGT]?bit/s|[kKMGT]?B/s|[kKMGT]i?B|B|ms|us|s|minutes?|seconds?|hours?|%|h|d)(?!\w))?"
 FIGURE = re.compile(r"(?<![A-Za-z])-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?" + UNITS)
-BAR = re.compile(r"[█▏▎▍▌▋▊▉·░▒▓]+")
+BAR = re.compile(r"[█▐▏▎▍▌▋▊▉·░▒▓]+")
 
 
 def masked(line):
