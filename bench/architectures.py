@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""The newer families' speed beside llama.cpp, on the same files. Regenerates the table "beside" of docs/models.md.
+"""The newer families' speed beside llama.cpp, on the same files.
 
 usage: bench/architectures.py HELIX ENGINE_BENCH PEER_BIN [--like NAME]... [--quant q8_0] [--rounds 3] [--threads 2]
-           [--wider 4] [--name "llama.cpp of ..."] [--json FILE] [--write]
+           [--wider 4] [--name "llama.cpp of ..."] [--json FILE]
 
 For each NAME a model is made (`helix model synth --like NAME --wider 4 --quant QUANT --seed 3`). Then, in turns, so that a busy
 minute hits both: engine_bench, and from PEER_BIN llama-bench (one sequence behind 64 positions, a prompt of 512) and
 llama-batched-bench (8 and 32 sequences behind 64 positions), with and without flash attention, of which the faster one
 counts. Tokens per second by the clock on the wall, medians over the rounds: it wants a machine that does nothing else.
---write puts the table into the document.
 """
 import argparse
 import json
@@ -18,8 +17,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-
-from delivered import put
 
 LIKES = ("gpt-oss,gemma2,gemma3,gemma4,gemma4moe,glm4,glm4moe,minimax-m2,phi4,llama4,granite,granitemoe,olmo2,smollm3,"
          "command-r,nemotron")
@@ -79,7 +76,6 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--name", default="llama.cpp")
     parser.add_argument("--json")
-    parser.add_argument("--write", action="store_true")
     args = parser.parse_args()
     table = [f"| {args.quant} | MB | " + " | ".join(f"{row} | {args.name} | ratio" for row in ROWS) + " |",
              "| " + "--- | " * (2 + 3 * len(ROWS))]
@@ -100,8 +96,6 @@ def main():
     if args.json:
         with open(args.json, "w") as out:
             json.dump(found, out, indent=1)
-    if args.write:
-        put("\n".join(table), "beside", "models.md")
 
 
 if __name__ == "__main__":

@@ -287,9 +287,9 @@ def main():
     finish(arguments, table_of(head, rows), "generated" if arguments.generated else "delivered")
 
 
-def put(table, name, document="planning.md"):
+def put(table, name):
     """Writes a table into its place on the page."""
-    page = DOCS / document
+    page = DOCS / "planning.md"
     begin, end = f"<!-- {name} -->\n", "<!-- end -->"
     pattern = re.escape(begin) + "[^<]*" + re.escape(end)
     text = page.read_text()

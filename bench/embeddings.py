@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The encoders' embeddings beside llama.cpp, on the same files. Regenerates the table "embeddings" of docs/models.md.
+"""The encoders' embeddings beside llama.cpp, on the same files.
 
-usage: bench/embeddings.py HELIX PEER_BIN [--texts 24] [--seed 3] [--write]
+usage: bench/embeddings.py HELIX PEER_BIN [--texts 24] [--seed 3]
 
 For each encoder of `helix model synth --like` and each type of its matrices, texts of drawn words (3 to 80 of them) go
 to `helix serve` (`/v1/embeddings`, KV in f16) and to llama-embedding of PEER_BIN, each with its own reading of the text
@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 
-from delivered import put, table_of
+from delivered import table_of
 from served import Served
 
 LIKES = ("bge", "nomic-bert", "jina-bert-v2", "bge-m3")
@@ -63,7 +63,8 @@ def theirs(peer_bin, model, text, size, tries=20):
         counts = re.findall(r"number of tokens in prompt = (\d+)", done.stderr + done.stdout)
         found = re.search(r"\[\[([^\]]*)\]", done.stdout)
         values = found.group(1).split(",") if found else []
-        if len(values) == size and len(counts) == 1:
+        whole = all(re.fullmatch(r"\s*-?\d+\.\d+", value) for value in values)
+        if whole and len(values) == size and len(counts) == 1:
             return [float(value) for value in values], int(counts[0])
     raise SystemExit(f"no embedding from llama-embedding:\n{done.stderr[-2000:]}")
 
@@ -97,7 +98,6 @@ def main():
     parser.add_argument("peer_bin")
     parser.add_argument("--texts", type=int, default=24)
     parser.add_argument("--seed", type=int, default=3)
-    parser.add_argument("--write", action="store_true")
     args = parser.parse_args()
     texts = drawn_texts(args.texts, args.seed)
     rows = []
@@ -108,8 +108,6 @@ def main():
     table = table_of(("model", "matrices", "same number of tokens", "distance, mean", "greatest", "cosines of pairs apart, mean",
                       "greatest"), rows)
     print(table)
-    if args.write:
-        put(table, "embeddings", "models.md")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 """How far the simulator is off: real processes on this machine against `helix simulate`'s world.
 
 usage: bench/fidelity.py --binary build/release/bin/helix [--clusters equal,unequal,many,cpu,cpu4] [--shares 25,50,75]
-           [--repeats 2] [--twins] [--parallel 3] [--json FILE] [--write]
+           [--repeats 2] [--twins] [--parallel 3] [--json FILE]
 
 Three clusters of `helix serve` and modelled workers (real protocol, the times of tables that this script
 makes up), each under three loads: Poisson arrivals at 25, 50 and 75 % of the peak that `helix simulate
@@ -16,7 +16,6 @@ measures before on one core: two workers, a core each; and four of one thread th
 do for all four; their tables are the core's with the times divided by the speed.
 --twins runs each load twice with the same arrivals. What the simulation says between the two, or as near to one of them
 as they are to each other, is then no error of its own: the table says what lies beyond, and how far the two are apart.
---write puts a table with twins into docs/measuring.md.
 """
 import argparse
 import concurrent.futures
@@ -29,7 +28,6 @@ import sys
 import tempfile
 import time
 
-from delivered import put
 from served import Served
 
 LAYERS = 48
@@ -305,7 +303,6 @@ def main():
     parser.add_argument("--shares", default="25,50,75", help="per cent of the peak")
     parser.add_argument("--repeats", type=int, default=2, help="runs of each load")
     parser.add_argument("--twins", action="store_true", help="each load twice with the same arrivals")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/measuring.md")
     parser.add_argument("--parallel", type=int, default=3, help="runs at a time")
     parser.add_argument("--json", help="write all figures there")
     args = parser.parse_args()
@@ -321,8 +318,6 @@ def main():
         with open(args.json, "w") as out:
             json.dump(results, out, indent=1)
     print("measured (error of the simulation)\n\n" + markdown(results))
-    if args.write:
-        put(markdown(results), "twins", "measuring.md")
     worst = {key: max(abs(row["figures"][key]["error"]) for row in results) for key in FIGURES}
     print("\nworst: " + ", ".join(f"{key} {value:.1%}" for key, value in worst.items()))
     if any(row["errors"] for row in results):

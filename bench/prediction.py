@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """How well the model of our own batching (src/plan/predict/performance.h), by which searches look
-for placements, foretells what the simulator delivers. Regenerates the table "prediction" of
-docs/planning.md.
+for placements, foretells what the simulator delivers.
 
-    bench/prediction.py build/release/bin/helix data/paper [--layouts 200] [--seed 1] [--write]
+    bench/prediction.py build/release/bin/helix data/paper [--layouts 200] [--seed 1]
     bench/prediction.py HELIX DATA --clusters single24,generated3 --layouts 40 --keep FOLDER
 
 Of each cluster so many valid layouts of LLaMA-2 70B are drawn, from poor to good ones: machines in
@@ -13,8 +12,7 @@ search make; and these with up to 40 random changes. Requests are spread by a ma
 (offline, the usual policy, the Azure conversations' recorded lengths, 600 s after 60 s). The
 table has the rank correlation of the two (Spearman) and the error of the prediction as a share of
 what was served. Clusters are the paper's three and generated ones (bench/delivered.py has how they
-are drawn from a seed). FITTED_ON are kept apart: the model's constants may be chosen on them, so the
-table never has them.
+are drawn from a seed). FITTED_ON are kept apart: the model's constants may be chosen on them, so they are no test of it.
 
 --keep holds a file for each cluster with every layout that is done, and a later run with the same
 options goes on from there. Files of another program or other options are refused; with
@@ -32,7 +30,7 @@ import statistics
 import sys
 import tempfile
 
-from delivered import CASES, DEPTHS, RULES, USUAL_POLICY, Case, put, table_of
+from delivered import CASES, DEPTHS, RULES, USUAL_POLICY, Case, table_of
 
 MODEL = "llama2-70b"
 PUBLISHED = ("single24", "distributed24", "highhet42")
@@ -314,7 +312,6 @@ def main():
     parser.add_argument("--keep", help="a folder for what is measured; a later run goes on from it")
     parser.add_argument("--same-simulator", action="store_true",
                         help="kept figures of another program are only predicted anew")
-    parser.add_argument("--write", action="store_true", help="the table into docs/planning.md")
     arguments = parser.parse_args()
     names = arguments.clusters.split(",")
     for name in names:
@@ -322,8 +319,6 @@ def main():
             parser.error(f"--clusters: {name} is neither {', '.join(PUBLISHED)} nor generatedN")
     if arguments.layouts < 3:
         parser.error("--layouts: at least 3 have ranks worth the name")
-    if arguments.write and set(names) & set(FITTED_ON):
-        parser.error("--write: some of these clusters are for choosing the model's constants")
     lines = []
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
@@ -332,8 +327,6 @@ def main():
     made = table_of(["cluster", "layouts", "tokens/s served", "rank correlation", "mean error",
                      "90 % of errors below", "mean, with its sign"], lines)
     print(made)
-    if arguments.write:
-        put(made, "prediction")
 
 
 if __name__ == "__main__":
