@@ -218,6 +218,7 @@ TEST_F(GatewayCluster, ACoordinatorOfALowerTermIsNotHanded) {
     const auto sink = submit(greedy(kPrompt, 60));
     ASSERT_TRUE(has_tokens(*sink, 5));
     server_.reset();
+    ASSERT_TRUE(eventually([&] { return !gateway_->view().serving; }));
     start_coordinator([](CoordinatorOptions& options) { options.term = 1'000; });
     for (int i = 0; i < 30; ++i) {
         EXPECT_FALSE(gateway_->view().serving);
