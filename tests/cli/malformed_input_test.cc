@@ -99,7 +99,8 @@ const std::vector<Case> kClusterTomlCases = {
      "cluster.toml: node \"a\": the name appears twice"},
     {"cluster.toml", "name = \"b\"", "nmae = \"b\"",
      "cluster.toml:6: \"nmae\" is not a key of a machine; known are: name, type, count, region, "
-     "host, device, role, memory, nic, nic_in, nic_out, decode_per_layer, decode_batch8_per_layer, "
+     "host, device, core_share, role, memory, nic, nic_in, nic_out, decode_per_layer, "
+     "decode_batch8_per_layer, "
      "prefill_per_token_layer"},
     {"cluster.toml", "1 Gbit/s", "1 Gbit",
      "cluster.toml:9: bandwidth: \"1 Gbit\" is not a bandwidth (unknown unit \"Gbit\"); expected a "
