@@ -1,8 +1,8 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,19 +38,14 @@ struct NodeSpec {
     double core_share = 1;
 };
 
-// Whether they compute with the same processors; computing_at_once() says how many of such nodes
-// can do so at the same time without taking it from each other.
+// Whether they compute with the same processors: cores of one machine, or one of its devices.
 inline bool share_processors(const NodeSpec& a, const NodeSpec& b) {
     return !a.host.empty() && a.host == b.host && a.device == b.device;
 }
 
-// How many of so many nodes that share processors can compute at the same time, where their
-// core_shares have this sum; at least one of them can.
-inline std::int32_t computing_at_once(std::int32_t nodes, double core_shares) {
-    constexpr double kRounding = 1e-9;
-    const double at_once = static_cast<double>(nodes) / core_shares + kRounding;
-    return std::clamp(static_cast<std::int32_t>(at_once), std::min(1, nodes), nodes);
-}
+// How many of these nodes can compute at the same time without taking it from each other: of those
+// that share processors as many as their core_shares leave room for, and at least one.
+std::int32_t computing_at_once(std::span<const NodeSpec* const> nodes);
 
 constexpr std::int32_t kCoordinator = -1;
 

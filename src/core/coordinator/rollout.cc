@@ -11,32 +11,14 @@
 namespace helix::core {
 namespace {
 
-// Workers that share what computes.
-struct Processors {
-    const spec::NodeSpec* first = nullptr;
-    std::int32_t workers = 0;
-    double core_shares = 0;  // their sum
-};
-
 // Returns how many machines can compute at the same time along one pipeline. Workers of one host
 // that share its cores, or one of its devices, count as one, unless they leave each other some.
 std::int32_t machines_in_pipeline(const PipelineGraph& graph, const Fleet& fleet) {
-    std::vector<Processors> computing;
+    std::vector<const spec::NodeSpec*> computing;
     for (const PipelineNode& node : graph.nodes()) {
-        if (node.layers.empty()) continue;
-        const spec::NodeSpec& one = fleet.at(node.worker).joined.node;
-        auto shared = std::find_if(
-            computing.begin(), computing.end(),
-            [&](const Processors& other) { return spec::share_processors(*other.first, one); });
-        if (shared == computing.end()) shared = computing.insert(shared, {&one, 0, 0});
-        ++shared->workers;
-        shared->core_shares += one.core_share;
+        if (!node.layers.empty()) computing.push_back(&fleet.at(node.worker).joined.node);
     }
-    std::int32_t machines = 0;
-    for (const Processors& one : computing) {
-        machines += spec::computing_at_once(one.workers, one.core_shares);
-    }
-    return std::max(1, std::min(machines, graph.min_depth()));
+    return std::max(1, std::min(spec::computing_at_once(computing), graph.min_depth()));
 }
 
 // Returns "w0, w1".

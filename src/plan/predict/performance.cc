@@ -55,15 +55,6 @@ PerformanceModel::Impl::Impl(const Problem& p, const spec::CostModel& costs,
         curve_of_.push_back(static_cast<std::size_t>(same - curves_.begin()));
         if (same == curves_.end()) curves_.push_back(std::move(curves));
     }
-    for (std::size_t i = 0; i < p.cluster.nodes.size(); ++i) {
-        std::size_t machine = i;
-        for (std::size_t k = 0; k < i; ++k) {
-            if (!spec::share_processors(p.cluster.nodes[k], p.cluster.nodes[i])) continue;
-            machine = k;
-            break;
-        }
-        machine_of_.push_back(machine);
-    }
 }
 
 // Machines that work at the same time along the shortest pipeline, as core::Coordinator counts.
@@ -71,8 +62,7 @@ double PerformanceModel::Impl::groups(const Traffic& traffic) const {
     std::vector<std::int32_t> depth(traffic.stages.size(),
                                     std::numeric_limits<std::int32_t>::max());
     std::vector<bool> counted(problem.cluster.nodes.size());
-    std::vector<std::int32_t> nodes(problem.cluster.nodes.size());  // by the machine that computes
-    std::vector<double> core_shares(problem.cluster.nodes.size());
+    std::vector<const spec::NodeSpec*> computing;
     std::int32_t least = std::numeric_limits<std::int32_t>::max();
     for (const Traffic::Hop& hop : traffic.hops) {
         if (hop.share <= 0) continue;
@@ -84,15 +74,10 @@ double PerformanceModel::Impl::groups(const Traffic& traffic) const {
             const std::size_t node = at(traffic.stages[at(hop.to)].node);
             if (counted[node]) continue;
             counted[node] = true;
-            ++nodes[machine_of_[node]];
-            core_shares[machine_of_[node]] += problem.cluster.nodes[node].core_share;
+            computing.push_back(&problem.cluster.nodes[node]);
         }
     }
-    std::int32_t at_once = 0;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-        if (nodes[i] > 0) at_once += spec::computing_at_once(nodes[i], core_shares[i]);
-    }
-    return std::max(1, std::min(at_once, least));
+    return std::max(1, std::min(spec::computing_at_once(computing), least));
 }
 
 // Routing evens out how full the holders of a layer are, but only so far: memory of one that gets

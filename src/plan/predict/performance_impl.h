@@ -36,8 +36,7 @@ struct PerformanceModel::Impl {
 
   private:
     std::vector<LayerCurves> curves_;
-    std::vector<std::size_t> curve_of_;    // [node]
-    std::vector<std::size_t> machine_of_;  // [node], by what computes
+    std::vector<std::size_t> curve_of_;  // [node]
 };
 
 // The times at a decode rate of x tokens/s.
