@@ -90,6 +90,36 @@ base::Result<bool> JsonPlace::flag_or(const char* key, bool otherwise) const {
     return place.value().get<bool>();
 }
 
+base::Result<std::int32_t> JsonPlace::count(const char* key, std::int64_t high) const {
+    TRY(const JsonPlace place, member(key));
+    TRY(const std::int64_t value, place.integer());
+    if (value < 1 || value > high) return place.error(fmt::format("1 to {}", high));
+    return static_cast<std::int32_t>(value);
+}
+
+base::Result<std::int32_t> JsonPlace::count_or(const char* key, std::int64_t high,
+                                               std::int32_t otherwise) const {
+    if (!present(key)) return otherwise;
+    return count(key, high);
+}
+
+base::Result<std::int32_t> JsonPlace::whole_or_zero(const char* key, std::int64_t high) const {
+    if (!present(key)) return 0;
+    const JsonPlace place = child(key);
+    TRY(const std::int64_t value, place.integer());
+    if (value < 0 || value > high) return place.error(fmt::format("0 to {}", high));
+    return static_cast<std::int32_t>(value);
+}
+
+base::Result<float> JsonPlace::positive_or(const char* key, double otherwise) const {
+    if (!present(key)) return static_cast<float>(otherwise);
+    const JsonPlace place = child(key);
+    TRY(const double value, place.number());
+    const auto narrow = static_cast<float>(value);
+    if (!std::isfinite(narrow) || narrow <= 0) return place.error("a number above zero");
+    return narrow;
+}
+
 namespace {
 
 // The library's message without its name, number and place, which our own message has.

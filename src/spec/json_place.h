@@ -39,7 +39,13 @@ class JsonPlace {
 
     base::Result<double> number_or(const char* key, double otherwise) const;
     base::Result<std::string> text_or(const char* key, std::string otherwise) const;
-    base::Result<bool> flag_or(const char* key, bool otherwise) const;  // null counts as absent
+    // Of these null counts as absent, too.
+    base::Result<bool> flag_or(const char* key, bool otherwise) const;
+    base::Result<std::int32_t> count(const char* key, std::int64_t high) const;  // 1 to high
+    base::Result<std::int32_t> count_or(const char* key, std::int64_t high,
+                                        std::int32_t otherwise) const;
+    base::Result<std::int32_t> whole_or_zero(const char* key, std::int64_t high) const;  // 0 to it
+    base::Result<float> positive_or(const char* key, double otherwise) const;
 
   private:
     const nlohmann::json* value_;

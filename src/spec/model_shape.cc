@@ -16,6 +16,8 @@ namespace helix::spec {
 namespace {
 
 constexpr double kSixBitBlock = 210.0 / 256;  // bytes of an element of q6_k
+constexpr std::int64_t kMostCount = 100'000'000;
+constexpr std::int32_t kMostWide = 10'000'000;
 
 double matrix_bytes(WeightFormat format) {
     switch (format) {
@@ -177,19 +179,6 @@ std::string plain_model_name(std::string_view name) {
     return folded;
 }
 
-base::Result<std::int32_t> count(const JsonPlace& root, const char* key) {
-    TRY(const JsonPlace place, root.member(key));
-    TRY(const std::int64_t value, place.integer());
-    if (value < 1 || value > 100'000'000) return place.error("a whole number above 0");
-    return static_cast<std::int32_t>(value);
-}
-
-base::Result<std::int32_t> count_or(const JsonPlace& root, const char* key,
-                                    std::int32_t otherwise) {
-    if (!root.present(key)) return otherwise;
-    return count(root, key);
-}
-
 // "…/llama/config.json" is called "llama"; another file is called by its stem.
 std::string name_of_file(const std::string& file) {
     std::string_view rest = file;
@@ -265,35 +254,28 @@ constexpr ShapeFamily kShapeFamilies[] = {
      .expert_bias = true},
 };
 
-base::Result<std::int32_t> whole_or_zero(const JsonPlace& root, const char* key) {
-    if (!root.present(key)) return 0;
-    TRY(const std::int64_t value, root.child(key).integer());
-    if (value < 0 || value > 10'000'000) return root.child(key).error("0 to 10000000");
-    return static_cast<std::int32_t>(value);
-}
-
 // Experts beside the feed-forward of every layer.
 base::Status read_experts_beside(const JsonPlace& root, ModelShape& shape) {
     TRY(shape.dense_beside_experts, root.flag_or("enable_moe_block", false));
     if (!shape.dense_beside_experts) return base::Ok{};
-    TRY(shape.n_experts, count(root, "num_experts"));
-    TRY(shape.n_experts_used, count(root, "top_k_experts"));
+    TRY(shape.n_experts, root.count("num_experts", kMostCount));
+    TRY(shape.n_experts_used, root.count("top_k_experts", kMostCount));
     if (shape.n_experts > 65536 || shape.n_experts_used > shape.n_experts)
         return root.complaint("top_k_experts: expected at most the number of experts");
-    TRY(shape.dense_ffn, count(root, "intermediate_size"));
+    TRY(shape.dense_ffn, root.count("intermediate_size", kMostCount));
     shape.layer_norms += 3;
     return base::Ok{};
 }
 
 // Experts in every step-th layer, and one more in each of these.
 base::Status read_interleaved_experts(const JsonPlace& root, ModelShape& shape) {
-    TRY(const std::int32_t step, count_or(root, "interleave_moe_layer_step", 1));
+    TRY(const std::int32_t step, root.count_or("interleave_moe_layer_step", kMostCount, 1));
     if (step > shape.n_layers)
         return root.child("interleave_moe_layer_step").error("at most num_hidden_layers");
     shape.expert_period = step;
-    TRY(shape.shared_ffn, count(root, "intermediate_size"));
+    TRY(shape.shared_ffn, root.count("intermediate_size", kMostCount));
     if (step == 1) return base::Ok{};
-    TRY(shape.dense_ffn, count(root, "intermediate_size_mlp"));
+    TRY(shape.dense_ffn, root.count("intermediate_size_mlp", kMostCount));
     return base::Ok{};
 }
 
@@ -309,25 +291,23 @@ base::Status read_shape_experts(const JsonPlace& root, const ShapeFamily& family
     }
     if (family.full_heads) return read_experts_beside(root, shape);
     if (family.experts_key.empty()) return base::Ok{};
-    TRY(shape.n_experts, count(root, std::string(family.experts_key).c_str()));
-    TRY(shape.n_experts_used, count(root, "num_experts_per_tok"));
+    TRY(shape.n_experts, root.count(std::string(family.experts_key).c_str(), kMostCount));
+    TRY(shape.n_experts_used, root.count("num_experts_per_tok", kMostCount));
     if (shape.n_experts > 65536 || shape.n_experts_used > shape.n_experts)
         return root.complaint("num_experts_per_tok: expected at most the number of experts");
     if (family.interleaved_experts) return read_interleaved_experts(root, shape);
-    TRY(shape.n_dense_layers, whole_or_zero(root, "first_k_dense_replace"));
+    TRY(shape.n_dense_layers, root.whole_or_zero("first_k_dense_replace", kMostWide));
     if (shape.n_dense_layers >= shape.n_layers)
         return root.child("first_k_dense_replace").error("fewer than num_hidden_layers");
     if (shape.n_dense_layers > 0) {
-        TRY(shape.dense_ffn, count(root, "intermediate_size"));
+        TRY(shape.dense_ffn, root.count("intermediate_size", kMostCount));
     }
-    TRY(shape.shared_ffn, whole_or_zero(root, "shared_intermediate_size"));
-    TRY(const std::int32_t shared, whole_or_zero(root, "n_shared_experts"));
-    if (shared > 1024) return root.child("n_shared_experts").error("0 to 1024");
+    TRY(shape.shared_ffn, root.whole_or_zero("shared_intermediate_size", kMostWide));
+    TRY(const std::int32_t shared, root.whole_or_zero("n_shared_experts", 1024));
     if (shared > 0) {
-        TRY(const std::int32_t width, count(root, "moe_intermediate_size"));
-        if (width > 10'000'000) return root.child("moe_intermediate_size").error("1 to 10000000");
+        TRY(const std::int32_t width, root.count("moe_intermediate_size", kMostWide));
         shape.shared_ffn = static_cast<std::int32_t>(
-            std::min<std::int64_t>(std::int64_t{shared} * width, 10'000'000));
+            std::min<std::int64_t>(std::int64_t{shared} * width, kMostWide));
     }
     return base::Ok{};
 }
@@ -335,11 +315,11 @@ base::Status read_shape_experts(const JsonPlace& root, const ShapeFamily& family
 // Heads of layers without a window. The number of layers and the heads of the others must be set.
 base::Status read_full_heads(const JsonPlace& root, ModelShape& shape) {
     for (const char* key : {"num_kv_shared_layers", "hidden_size_per_layer_input"}) {
-        TRY(const std::int32_t size, whole_or_zero(root, key));
+        TRY(const std::int32_t size, root.whole_or_zero(key, kMostWide));
         if (size > 0) return root.child(key).error("0");
     }
     if (shape.n_full_layers == 0) return base::Ok{};
-    TRY(shape.full_head_dim, count_or(root, "global_head_dim", shape.head_dim));
+    TRY(shape.full_head_dim, root.count_or("global_head_dim", kMostCount, shape.head_dim));
     if (shape.full_head_dim > 100'000) {
         const bool own = root.has("global_head_dim");
         return root.child(own ? "global_head_dim" : "head_dim").error("1 to 100000");
@@ -347,7 +327,8 @@ base::Status read_full_heads(const JsonPlace& root, ModelShape& shape) {
     TRY(shape.keys_are_values, root.flag_or("attention_k_eq_v", false));
     shape.full_kv_heads = shape.n_kv_heads;
     if (shape.keys_are_values) {
-        TRY(shape.full_kv_heads, count_or(root, "num_global_key_value_heads", shape.n_kv_heads));
+        TRY(shape.full_kv_heads,
+            root.count_or("num_global_key_value_heads", kMostCount, shape.n_kv_heads));
     }
     const std::int32_t most = std::max(shape.full_kv_heads, shape.n_kv_heads);
     if (most % std::min(shape.full_kv_heads, shape.n_kv_heads) != 0 ||
@@ -396,18 +377,19 @@ base::Status read_window(const JsonPlace& root, const ShapeFamily& family, Model
     std::int32_t period = family.full_period;
     std::vector<bool> layers;
     if (family.chunk_positions > 0) {
-        TRY(shape.window.positions, count_or(root, "attention_chunk_size", family.chunk_positions));
+        TRY(shape.window.positions,
+            root.count_or("attention_chunk_size", kMostCount, family.chunk_positions));
         shape.window.chunked = true;
-        TRY(period, count_or(root, "no_rope_layer_interval", period));
+        TRY(period, root.count_or("no_rope_layer_interval", kMostCount, period));
         TRY(layers, read_layer_list(root, "no_rope_layers", shape.n_layers));
     } else {
         TRY(const bool used, root.flag_or("use_sliding_window", !family.window_is_opt_in));
         if (!used || !root.present("sliding_window")) return base::Ok{};
-        TRY(shape.window.positions, count(root, "sliding_window"));
-        TRY(period, count_or(root, "sliding_window_pattern", period));
+        TRY(shape.window.positions, root.count("sliding_window", kMostCount));
+        TRY(period, root.count_or("sliding_window_pattern", kMostCount, period));
         TRY(layers, read_layer_list(root, "layer_types", shape.n_layers));
         if (family.window_is_opt_in && layers.empty()) {
-            TRY(const std::int32_t first, whole_or_zero(root, "max_window_layers"));
+            TRY(const std::int32_t first, root.whole_or_zero("max_window_layers", kMostWide));
             for (std::int32_t l = 0; l < shape.n_layers; ++l) layers.push_back(l >= first);
         }
     }
@@ -436,13 +418,12 @@ base::Status read_family(const JsonPlace& root, ModelShape& shape) {
         shape.expert_bias = family.expert_bias;
         shape.biases_and_sinks = family.biases_and_sinks;
         TRY(shape.qkv_bias, root.flag_or("attention_bias", family.qkv_bias));
-        TRY(shape.n_layers, count(root, "num_hidden_layers"));
+        TRY(shape.n_layers, root.count("num_hidden_layers", 100'000));
         if (family.full_heads) {
             TRY(shape.n_full_layers, count_full_layers(root));
             if (shape.n_full_layers > shape.n_layers)
                 return root.child("layer_types").error("one name a layer");
         }
-        if (shape.n_layers > 100'000) return root.child("num_hidden_layers").error("1 to 100000");
         TRY_VOID(read_window(root, family, shape));
         return read_shape_experts(root, family, shape);
     }
@@ -574,10 +555,10 @@ base::Result<ModelShape> parse_model_config(std::string_view text, const std::st
     TRY(shape.name, root.text_or("_name_or_path", ""));
     shape.name.erase(0, shape.name.rfind('/') + 1);  // the owner
     if (shape.name.empty()) shape.name = name_of_file(file);
-    TRY(shape.hidden, count(root, "hidden_size"));
-    TRY(shape.n_heads, count(root, "num_attention_heads"));
-    TRY(shape.n_kv_heads, count_or(root, "num_key_value_heads", shape.n_heads));
-    TRY(shape.head_dim, count_or(root, "head_dim", 0));
+    TRY(shape.hidden, root.count("hidden_size", kMostCount));
+    TRY(shape.n_heads, root.count("num_attention_heads", kMostCount));
+    TRY(shape.n_kv_heads, root.count_or("num_key_value_heads", kMostCount, shape.n_heads));
+    TRY(shape.head_dim, root.count_or("head_dim", kMostCount, 0));
     if (shape.head_dim == 0) {
         if (shape.hidden % shape.n_heads != 0)
             return root.complaint(
@@ -589,17 +570,16 @@ base::Result<ModelShape> parse_model_config(std::string_view text, const std::st
         return root.complaint("num_attention_heads is no multiple of num_key_value_heads");
     TRY_VOID(read_full_heads(root, shape));
     const bool narrow = shape.n_experts > 0 && root.has("moe_intermediate_size");
-    TRY(shape.ffn, count(root, narrow ? "moe_intermediate_size" : "intermediate_size"));
-    TRY(shape.vocab, count(root, "vocab_size"));
-    TRY(shape.context_length, count_or(root, "max_position_embeddings", 2048));
+    TRY(shape.ffn, root.count(narrow ? "moe_intermediate_size" : "intermediate_size", kMostCount));
+    TRY(shape.vocab, root.count("vocab_size", kMostCount));
+    TRY(shape.context_length, root.count_or("max_position_embeddings", kMostCount, 2048));
     TRY(shape.tied_embeddings, root.flag_or("tie_word_embeddings", shape.tied_embeddings));
     // So that every count of weights fits 64 bits.
     const double widths = static_cast<double>(std::max(shape.n_experts, 1)) * shape.ffn +
                           static_cast<double>(shape.dense_ffn) + shape.shared_ffn +
                           static_cast<double>(shape.n_heads) * largest_head_dim(shape);
-    if (shape.n_layers > 100'000 || shape.hidden > 1'000'000 || shape.ffn > 10'000'000 ||
-        shape.n_heads > 100'000 || shape.head_dim > 100'000 ||
-        4.0 * shape.n_layers * shape.hidden * widths > 1e18) {
+    if (shape.hidden > 1'000'000 || shape.ffn > kMostWide || shape.n_heads > 100'000 ||
+        shape.head_dim > 100'000 || 4.0 * shape.n_layers * shape.hidden * widths > 1e18) {
         return root.complaint("the sizes are beyond any model's");
     }
     return shape;

@@ -265,7 +265,7 @@ TEST(ModelConfigFile, ErrorsNameThePlace) {
         {"{}", "\"model_type\""},
         {with("\"qwen2\"", "\"gpt2\""), "one of llama, mistral"},
         {with("\"vocab_size\"", "\"vocab\""), "has no \"vocab_size\""},
-        {with("3584", "-1"), "hidden_size: expected a whole number above 0"},
+        {with("3584", "-1"), "hidden_size: expected 1 to 100000000"},
         {with("3584", "3585"), "no multiple"},
         {with("\"num_key_value_heads\": 4", "\"num_key_value_heads\": 3"), "no multiple"},
         {with("false", "\"no\""), "true or false"},

@@ -13,7 +13,6 @@
 #include "model/arch/decoder.h"
 #include "model/hf/hf_encoder.h"
 #include "model/hf/hf_families.h"
-#include "model/hf/json_fields.h"
 #include "model/limits.h"
 #include "model/rope_scaling.h"
 
@@ -24,10 +23,6 @@ using spec::JsonPlace;
 
 constexpr const char* kPartialRotary = "partial_rotary_factor";
 constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
-
-using json_fields::count;
-using json_fields::count_or;
-using json_fields::positive_or;
 
 // Reads one config.json. The keys of the metadata begin with the architecture's name.
 class ConfigReader {
@@ -78,7 +73,7 @@ class ConfigReader {
         TRY(const bool mlp_bias, root_.flag_or("mlp_bias", false));
         if (mlp_bias) return root_.child("mlp_bias").error("false");
         const JsonPlace rotary = place_of_partial_rotary();
-        TRY(const float part, positive_or(rotary, kPartialRotary, 1));
+        TRY(const float part, rotary.positive_or(kPartialRotary, 1));
         if (family_.partial_rotary == 0 && part != 1.0F)
             return rotary.child(kPartialRotary).error("1");
         TRY(const bool bias, root_.flag_or("attention_bias", false));
@@ -88,7 +83,7 @@ class ConfigReader {
                             family_.bias == HfAttentionBias::always_all;
         config_.qkv_bias = bias || always;
         if (config_.traits->activation == Activation::clamped_silu) {
-            TRY(const float limit, positive_or(root_, "swiglu_limit", 7));
+            TRY(const float limit, root_.positive_or("swiglu_limit", 7));
             if (limit != 7.0F) return root_.child("swiglu_limit").error("7");
         }
         return base::Ok{};
@@ -98,7 +93,7 @@ class ConfigReader {
     base::Status refuse_of_windowed_heads() {
         if (!config_.traits->windowed_heads) return base::Ok{};
         for (const char* key : {"num_kv_shared_layers", "hidden_size_per_layer_input"}) {
-            TRY(const std::int32_t size, whole_or_zero(key, kMaxCount));
+            TRY(const std::int32_t size, root_.whole_or_zero(key, kMaxCount));
             if (size > 0) return root_.child(key).error("0");
         }
         TRY(has_experts_, root_.flag_or("enable_moe_block", false));
@@ -138,19 +133,19 @@ class ConfigReader {
     }
 
     base::Status read_sizes() {
-        TRY(config_.n_layers, count(root_, "num_hidden_layers", limits::kMaxLayers));
-        TRY(config_.hidden, count(root_, "hidden_size", limits::kMaxHidden));
-        TRY(config_.ffn, count(root_, family_.width_key, limits::kMaxFeedForward));
+        TRY(config_.n_layers, root_.count("num_hidden_layers", limits::kMaxLayers));
+        TRY(config_.hidden, root_.count("hidden_size", limits::kMaxHidden));
+        TRY(config_.ffn, root_.count(family_.width_key, limits::kMaxFeedForward));
         if (has_experts_) {
             config_.dense_ffn = config_.ffn;
-            TRY(config_.ffn, count(root_, "moe_intermediate_size", limits::kMaxFeedForward));
+            TRY(config_.ffn, root_.count("moe_intermediate_size", limits::kMaxFeedForward));
         }
-        TRY(config_.vocab, count(root_, "vocab_size", limits::kMaxVocabulary));
-        TRY(context_, count_or(root_, "max_position_embeddings", limits::kMaxContext, 2048));
+        TRY(config_.vocab, root_.count("vocab_size", limits::kMaxVocabulary));
+        TRY(context_, root_.count_or("max_position_embeddings", limits::kMaxContext, 2048));
         const bool often_tied = config_.traits->tied_by_default;
         TRY(config_.tied_embeddings, root_.flag_or("tie_word_embeddings", often_tied));
         const bool centred = config_.traits->norm == NormKind::layer;
-        TRY(const float epsilon, positive_or(root_, family_.epsilon_key, family_.norm_epsilon));
+        TRY(const float epsilon, root_.positive_or(family_.epsilon_key, family_.norm_epsilon));
         set_count("block_count", config_.n_layers);
         set_count("embedding_length", config_.hidden);
         TRY_VOID(read_dense_parts());
@@ -163,14 +158,17 @@ class ConfigReader {
     // Layers without experts, the expert that every row visits, and layers behind the last.
     base::Status read_dense_parts() {
         if (family_.experts_key == nullptr) return base::Ok{};
-        TRY(config_.n_dense_layers, whole_or_zero("first_k_dense_replace", config_.n_layers - 1));
+        TRY(config_.n_dense_layers,
+            root_.whole_or_zero("first_k_dense_replace", config_.n_layers - 1));
         if (config_.n_dense_layers > 0) {
-            TRY(config_.dense_ffn, count(root_, "intermediate_size", limits::kMaxFeedForward));
+            TRY(config_.dense_ffn, root_.count("intermediate_size", limits::kMaxFeedForward));
             set_count("leading_dense_block_count", config_.n_dense_layers);
         }
         if (config_.traits->expert_period) TRY_VOID(read_expert_period());
-        TRY(const std::int32_t shared, whole_or_zero("n_shared_experts", limits::kMaxExperts));
-        TRY(config_.shared_ffn, whole_or_zero("shared_intermediate_size", limits::kMaxFeedForward));
+        TRY(const std::int32_t shared,
+            root_.whole_or_zero("n_shared_experts", limits::kMaxExperts));
+        TRY(config_.shared_ffn,
+            root_.whole_or_zero("shared_intermediate_size", limits::kMaxFeedForward));
         if (shared > 0) {
             const std::int64_t width = std::int64_t{shared} * config_.ffn;
             if (width > limits::kMaxFeedForward) {
@@ -183,7 +181,7 @@ class ConfigReader {
         if (config_.shared_ffn > 0)
             set_count("expert_shared_feed_forward_length", config_.shared_ffn);
         TRY(config_.n_skipped_layers,
-            whole_or_zero("num_nextn_predict_layers", limits::kMaxLayers));
+            root_.whole_or_zero("num_nextn_predict_layers", limits::kMaxLayers));
         return base::Ok{};
     }
 
@@ -191,9 +189,9 @@ class ConfigReader {
     // width.
     base::Status read_expert_period() {
         TRY(config_.expert_period,
-            count_or(root_, "interleave_moe_layer_step", config_.n_layers, 1));
+            root_.count_or("interleave_moe_layer_step", config_.n_layers, 1));
         set_count("interleave_moe_layer_step", config_.expert_period);
-        TRY(config_.dense_ffn, count(root_, "intermediate_size_mlp", limits::kMaxFeedForward));
+        TRY(config_.dense_ffn, root_.count("intermediate_size_mlp", limits::kMaxFeedForward));
         if (!root_.present("moe_layers")) return base::Ok{};
         const JsonPlace layers = root_.child("moe_layers");
         TRY(const std::size_t n, layers.array_size());
@@ -208,13 +206,6 @@ class ConfigReader {
                                         config_.n_layers / config_.expert_period));
     }
 
-    base::Result<std::int32_t> whole_or_zero(const char* key, std::int64_t high) {
-        if (!root_.present(key)) return 0;
-        TRY(const std::int64_t value, root_.child(key).integer());
-        if (value < 0 || value > high) return root_.child(key).error(fmt::format("0 to {}", high));
-        return static_cast<std::int32_t>(value);
-    }
-
     // How `used` experts are chosen by sigmoids.
     base::Status read_sigmoid_routing(std::int32_t used) {
         if (config_.traits->gating != Gating::sigmoid) return base::Ok{};
@@ -223,18 +214,18 @@ class ConfigReader {
         TRY_VOID(read_expert_groups(used));
         TRY(config_.selection_bias,
             root_.flag_or("use_routing_bias", !config_.traits->weighted_expert_inputs));
-        TRY(const float scale, positive_or(root_, "routed_scaling_factor", 1));
+        TRY(const float scale, root_.positive_or("routed_scaling_factor", 1));
         set_count("expert_gating_func", 2);
         set("expert_weights_scale", scale);
         return base::Ok{};
     }
 
     base::Status read_expert_groups(std::int32_t used) {
-        TRY(const std::int32_t groups, count_or(root_, "n_group", limits::kMaxExpertGroups, 1));
+        TRY(const std::int32_t groups, root_.count_or("n_group", limits::kMaxExpertGroups, 1));
         if (groups == 1) return base::Ok{};
         const JsonPlace place = root_.child("n_group");
         if (!config_.traits->expert_groups) return place.error("1");
-        TRY(const std::int32_t groups_used, count_or(root_, "topk_group", groups, 1));
+        TRY(const std::int32_t groups_used, root_.count_or("topk_group", groups, 1));
         const std::string problem =
             problem_with_expert_groups(config_.n_experts, used, groups, groups_used);
         if (!problem.empty()) return place.complaint(fmt::format("{}, {}", groups, problem));
@@ -248,7 +239,7 @@ class ConfigReader {
         const DecoderTraits& traits = *config_.traits;
         const auto copy = [&](bool there, const char* theirs, const char* ours) -> base::Status {
             if (!there || !root_.present(theirs)) return base::Ok{};
-            TRY(const float value, positive_or(root_, theirs, 1));
+            TRY(const float value, root_.positive_or(theirs, 1));
             set(ours, value);
             return base::Ok{};
         };
@@ -266,7 +257,7 @@ class ConfigReader {
             copy(traits.logit_softcap >= 0, "final_logit_softcapping", "final_logit_softcapping"));
         if (traits.layers_scaled_by_hidden == 0 || !root_.present("query_pre_attn_scalar"))
             return base::Ok{};
-        TRY(const float dims, positive_or(root_, "query_pre_attn_scalar", 1));
+        TRY(const float dims, root_.positive_or("query_pre_attn_scalar", 1));
         const bool by_hidden =
             traits.layers_scaled_by_hidden == config_.n_layers &&
             dims * static_cast<float>(config_.n_heads) == static_cast<float>(config_.hidden);
@@ -276,11 +267,11 @@ class ConfigReader {
     }
 
     base::Status read_heads() {
-        TRY(config_.n_heads, count(root_, "num_attention_heads", limits::kMaxHeads));
+        TRY(config_.n_heads, root_.count("num_attention_heads", limits::kMaxHeads));
         TRY(config_.n_kv_heads,
-            count_or(root_, "num_key_value_heads", limits::kMaxHeads, config_.n_heads));
+            root_.count_or("num_key_value_heads", limits::kMaxHeads, config_.n_heads));
         TRY(config_.head_dim,
-            count_or(root_, "head_dim", limits::kMaxHeadDim, config_.hidden / config_.n_heads));
+            root_.count_or("head_dim", limits::kMaxHeadDim, config_.hidden / config_.n_heads));
         TRY_VOID(read_other_heads());
         if (!root_.present("head_dim") && config_.hidden % config_.n_heads != 0) {
             return root_.complaint(fmt::format(
@@ -304,12 +295,12 @@ class ConfigReader {
         rope_dim_ = config_.head_dim;
         if (family_.partial_rotary > 0) {
             const JsonPlace place = place_of_partial_rotary();
-            TRY(const float part, positive_or(place, kPartialRotary, family_.partial_rotary));
+            TRY(const float part, place.positive_or(kPartialRotary, family_.partial_rotary));
             const auto dims =
                 static_cast<std::int32_t>(static_cast<float>(config_.head_dim) * part);
             if (dims < 2 || dims > config_.head_dim)
                 return place.child(kPartialRotary).error("more than 0, at most 1");
-            TRY(rope_dim_, count_or(root_, "rotary_dim", config_.head_dim, dims));
+            TRY(rope_dim_, root_.count_or("rotary_dim", config_.head_dim, dims));
         }
         set_count("rope.dimension_count", rope_dim_);
         return read_rope_layers();
@@ -322,11 +313,11 @@ class ConfigReader {
         config_.windowed_kv_heads = config_.n_kv_heads;
         config_.windowed_head_dim = config_.head_dim;
         TRY(config_.head_dim,
-            count_or(root_, "global_head_dim", limits::kMaxHeadDim, config_.head_dim));
+            root_.count_or("global_head_dim", limits::kMaxHeadDim, config_.head_dim));
         TRY(config_.keys_are_values, root_.flag_or("attention_k_eq_v", false));
         if (!config_.keys_are_values) return base::Ok{};
         TRY(config_.n_kv_heads,
-            count_or(root_, "num_global_key_value_heads", limits::kMaxHeads, config_.n_kv_heads));
+            root_.count_or("num_global_key_value_heads", limits::kMaxHeads, config_.n_kv_heads));
         return base::Ok{};
     }
 
@@ -359,10 +350,10 @@ class ConfigReader {
     base::Status read_experts() {
         if (family_.experts_key == nullptr && !has_experts_) return base::Ok{};
         TRY(config_.n_experts,
-            count(root_, has_experts_ ? "num_experts" : family_.experts_key, limits::kMaxExperts));
+            root_.count(has_experts_ ? "num_experts" : family_.experts_key, limits::kMaxExperts));
         TRY(const std::int32_t used,
-            count(root_, has_experts_ ? "top_k_experts" : "num_experts_per_tok",
-                  std::int64_t{config_.n_experts}));
+            root_.count(has_experts_ ? "top_k_experts" : "num_experts_per_tok",
+                        std::int64_t{config_.n_experts}));
         const std::int64_t matrices = std::int64_t{3} * config_.n_layers * config_.n_experts;
         if (matrices > limits::kMaxTensors) {
             return root_.complaint(
@@ -370,7 +361,7 @@ class ConfigReader {
                             config_.n_layers, config_.n_experts, matrices, limits::kMaxTensors));
         }
         TRY(const bool normalise, root_.flag_or("norm_topk_prob", family_.normalises));
-        TRY(const std::int32_t step, count_or(root_, "decoder_sparse_step", kMaxCount, 1));
+        TRY(const std::int32_t step, root_.count_or("decoder_sparse_step", kMaxCount, 1));
         if (step != 1) return root_.child("decoder_sparse_step").error("1");
         if (root_.present("mlp_only_layers")) {
             const JsonPlace dense = root_.child("mlp_only_layers");
@@ -393,7 +384,7 @@ class ConfigReader {
         const bool apart = together && all.has("full_attention");
         const JsonPlace where = apart ? all.child("full_attention") : all;
         TRY_VOID(where.expect_object());
-        TRY(base_, positive_or(where, "rope_theta", family_.rope_base));
+        TRY(base_, where.positive_or("rope_theta", family_.rope_base));
         set("rope.freq_base", base_);
         TRY_VOID(read_windowed_rope(apart ? all : root_, apart));
         if (together) return read_scaling(where);
@@ -411,7 +402,7 @@ class ConfigReader {
         TRY(const std::string type, windowed.text_or("rope_type", "default"));
         if (apart && type != "default") return windowed.child("rope_type").error("\"default\"");
         if (!own || !windowed.present(key)) return base::Ok{};
-        TRY(const float base, positive_or(windowed, key, 10000));
+        TRY(const float base, windowed.positive_or(key, 10000));
         set("rope.freq_base_swa", base);
         return base::Ok{};
     }
@@ -429,22 +420,22 @@ class ConfigReader {
             return scaling.child(type_key).error("\"default\", \"linear\", \"yarn\" or \"llama3\"");
         }
         TRY_VOID(scaling.member("factor"));
-        TRY(const float factor, positive_or(scaling, "factor", 1));
+        TRY(const float factor, scaling.positive_or("factor", 1));
         if (type == "linear") {
             set("rope.scaling.type", type);
             set("rope.scaling.factor", factor);
             return base::Ok{};
         }
         TRY(const std::int32_t trained,
-            count_or(scaling, "original_max_position_embeddings", kMaxCount, context_));
+            scaling.count_or("original_max_position_embeddings", kMaxCount, context_));
         if (type == "yarn") return read_yarn(scaling, factor, trained);
         Llama3RopeScaling llama3;
         llama3.rope_base = base_;
         llama3.rope_dim = rope_dim_;
         llama3.factor = factor;
         llama3.trained_context = trained;
-        TRY(llama3.low_frequency_factor, positive_or(scaling, "low_freq_factor", 1));
-        TRY(llama3.high_frequency_factor, positive_or(scaling, "high_freq_factor", 4));
+        TRY(llama3.low_frequency_factor, scaling.positive_or("low_freq_factor", 1));
+        TRY(llama3.high_frequency_factor, scaling.positive_or("high_freq_factor", 4));
         if (llama3.high_frequency_factor < llama3.low_frequency_factor) {
             return scaling.complaint("high_freq_factor: expected at least low_freq_factor");
         }
@@ -454,9 +445,9 @@ class ConfigReader {
 
     // Of a head only a share is turned.
     base::Status read_proportional(const JsonPlace& scaling) {
-        TRY(const float share, positive_or(scaling, kPartialRotary, 1));
+        TRY(const float share, scaling.positive_or(kPartialRotary, 1));
         if (share > 1) return scaling.child(kPartialRotary).error("at most 1");
-        TRY(const float factor, positive_or(scaling, "factor", 1));
+        TRY(const float factor, scaling.positive_or("factor", 1));
         if (factor != 1.0F) return scaling.child("factor").error("1");
         config_.rope_factors[kRopeFactors] = proportional_rope_factors(rope_dim_, share);
         return base::Ok{};
@@ -467,12 +458,12 @@ class ConfigReader {
     base::Status read_longrope(const JsonPlace& scaling) {
         const char* kTrained = "original_max_position_embeddings";
         const JsonPlace where = scaling.present(kTrained) ? scaling : root_;
-        TRY(const std::int32_t trained, count(where, kTrained, kMaxCount));
+        TRY(const std::int32_t trained, where.count(kTrained, kMaxCount));
         const double factor = static_cast<double>(context_) / trained;
         const double usual =
             factor > 1 ? std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(trained)))
                        : 1.0;
-        TRY(const float attention, positive_or(scaling, "attention_factor", usual));
+        TRY(const float attention, scaling.positive_or("attention_factor", usual));
         for (const auto& [key, tensor] : {std::pair("long_factor", kLongRopeFactors),
                                           std::pair("short_factor", kShortRopeFactors)}) {
             TRY(const JsonPlace list, scaling.member(key));
@@ -498,9 +489,9 @@ class ConfigReader {
         TRY(const bool truncate, scaling.flag_or("truncate", true));
         if (!truncate) set(kYarnTruncate, false);
         const double usual = 0.1 * std::log(static_cast<double>(factor)) + 1.0;
-        TRY(const float attention, positive_or(scaling, "attention_factor", usual));
-        TRY(const float fast, positive_or(scaling, "beta_fast", 32));
-        TRY(const float slow, positive_or(scaling, "beta_slow", 1));
+        TRY(const float attention, scaling.positive_or("attention_factor", usual));
+        TRY(const float fast, scaling.positive_or("beta_fast", 32));
+        TRY(const float slow, scaling.positive_or("beta_slow", 1));
         set("rope.scaling.type", std::string("yarn"));
         set("rope.scaling.factor", factor);
         set_count("rope.scaling.original_context_length", trained);
@@ -520,13 +511,13 @@ class ConfigReader {
     base::Status read_chunks() {
         const DecoderTraits& traits = *config_.traits;
         TRY(const std::int32_t positions,
-            count_or(root_, "attention_chunk_size", kMaxCount,
-                     root_.has("attention_chunk_size") ? 0 : traits.chunk_positions));
+            root_.count_or("attention_chunk_size", kMaxCount,
+                           root_.has("attention_chunk_size") ? 0 : traits.chunk_positions));
         if (positions == 0) return root_.child("attention_chunk_size").error("a number above zero");
         set_count(kAttentionChunkSize, positions);
         std::vector<bool> chunked;
         TRY(const std::int32_t interval,
-            count_or(root_, "no_rope_layer_interval", limits::kMaxLayers, 4));
+            root_.count_or("no_rope_layer_interval", limits::kMaxLayers, 4));
         for (std::int32_t l = 0; l < config_.n_layers; ++l)
             chunked.push_back((l + 1) % interval != 0);
         TRY_VOID(read_rotating_layers("no_rope_layers", chunked));
@@ -582,8 +573,8 @@ class ConfigReader {
             if (off) return root_.child(tuning).error("true");
         }
         TRY(const std::int32_t length,
-            count_or(root_, "floor_scale", kMaxCount, config_.traits->temperature_length));
-        TRY(const float scale, positive_or(root_, "attn_scale", 0.1));
+            root_.count_or("floor_scale", kMaxCount, config_.traits->temperature_length));
+        TRY(const float scale, root_.positive_or("attn_scale", 0.1));
         set_count("attention.temperature_length", length);
         set("attention.temperature_scale", scale);
         return base::Ok{};
@@ -593,7 +584,7 @@ class ConfigReader {
         if (config_.traits->chunk_positions > 0) return read_chunks();
         TRY(const bool used, root_.flag_or("use_sliding_window", !family_.window_is_opt_in));
         if (!used || !root_.present("sliding_window")) return base::Ok{};
-        TRY(const std::int32_t window, count(root_, "sliding_window", kMaxCount));
+        TRY(const std::int32_t window, root_.count("sliding_window", kMaxCount));
         set_count("attention.sliding_window", window);
         std::vector<bool> windowed;
         if (root_.present("layer_types")) {
@@ -606,7 +597,7 @@ class ConfigReader {
                 }));
         } else if (root_.present("sliding_window_pattern")) {
             TRY(const std::int32_t period,
-                count(root_, "sliding_window_pattern", limits::kMaxLayers));
+                root_.count("sliding_window_pattern", limits::kMaxLayers));
             set_count("attention.sliding_window_pattern", period);
         } else if (family_.window_is_opt_in) {
             // Layers from max_window_layers on have the window.

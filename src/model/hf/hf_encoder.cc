@@ -9,16 +9,12 @@
 #include "base/check.h"
 #include "model/arch/decoder.h"
 #include "model/arch/rank_head.h"
-#include "model/hf/json_fields.h"
 #include "model/limits.h"
 #include "spec/pooling.h"
 
 namespace helix::model {
 namespace {
 
-using json_fields::count;
-using json_fields::count_or;
-using json_fields::positive_or;
 using spec::JsonPlace;
 
 constexpr std::string_view kEncoderTypes[] = {"bert", "roberta", "xlm-roberta", "nomic_bert"};
@@ -99,7 +95,7 @@ class EncoderReader {
         TRY_VOID(read_sizes());
         TRY_VOID(nomic_ ? read_rope() : read_positions());
         TRY(const float epsilon,
-            positive_or(root_, nomic_ ? "layer_norm_epsilon" : "layer_norm_eps", 1e-12));
+            root_.positive_or(nomic_ ? "layer_norm_epsilon" : "layer_norm_eps", 1e-12));
         set("attention.layer_norm_epsilon", epsilon);
         set("attention.causal", false);
         TRY(const HfQuantisation quantisation, read_hf_quantisation(root_));
@@ -131,7 +127,7 @@ class EncoderReader {
             TRY_VOID(expect_flag(root_, key, false));
         if (root_.present("rotary_emb_scale_base"))
             return root_.child("rotary_emb_scale_base").error("null");
-        TRY(const float part, positive_or(root_, "rotary_emb_fraction", 1));
+        TRY(const float part, root_.positive_or("rotary_emb_fraction", 1));
         if (part != 1.0F) return root_.child("rotary_emb_fraction").error("1");
         if (!root_.present("num_experts")) return base::Ok{};
         TRY(const std::int64_t experts, root_.child("num_experts").integer());
@@ -141,19 +137,19 @@ class EncoderReader {
 
     base::Status read_sizes() {
         TRY(config_.n_layers,
-            count(root_, nomic_ ? "n_layer" : "num_hidden_layers", limits::kMaxLayers));
-        TRY(config_.hidden, count(root_, nomic_ ? "n_embd" : "hidden_size", limits::kMaxHidden));
+            root_.count(nomic_ ? "n_layer" : "num_hidden_layers", limits::kMaxLayers));
+        TRY(config_.hidden, root_.count(nomic_ ? "n_embd" : "hidden_size", limits::kMaxHidden));
         TRY(config_.ffn,
-            count(root_, nomic_ ? "n_inner" : "intermediate_size", limits::kMaxFeedForward));
+            root_.count(nomic_ ? "n_inner" : "intermediate_size", limits::kMaxFeedForward));
         const char* heads = nomic_ ? "n_head" : "num_attention_heads";
-        TRY(config_.n_heads, count(root_, heads, limits::kMaxHeads));
+        TRY(config_.n_heads, root_.count(heads, limits::kMaxHeads));
         if (config_.hidden % config_.n_heads != 0)
             return root_.child(heads).error(
                 fmt::format("a divisor of the {} of a row", config_.hidden));
         config_.n_kv_heads = config_.n_heads;
         config_.head_dim = config_.hidden / config_.n_heads;
-        TRY(config_.vocab, count(root_, "vocab_size", limits::kMaxVocabulary));
-        TRY(config_.n_token_types, count_or(root_, "type_vocab_size", limits::kMaxContext, 2));
+        TRY(config_.vocab, root_.count("vocab_size", limits::kMaxVocabulary));
+        TRY(config_.n_token_types, root_.count_or("type_vocab_size", limits::kMaxContext, 2));
         set_count("block_count", config_.n_layers);
         set_count("embedding_length", config_.hidden);
         set_count("feed_forward_length", config_.ffn);
@@ -166,7 +162,7 @@ class EncoderReader {
 
     // RoBERTa's positions begin behind that of its padding.
     base::Status read_positions() {
-        TRY(config_.n_positions, count(root_, "max_position_embeddings", limits::kMaxContext));
+        TRY(config_.n_positions, root_.count("max_position_embeddings", limits::kMaxContext));
         if (shifted_) {
             std::int64_t padding = 1;
             if (root_.present("pad_token_id")) {
@@ -183,11 +179,11 @@ class EncoderReader {
 
     // Beyond the positions that it was trained with rope would be scaled by a text's length.
     base::Status read_rope() {
-        TRY(std::int32_t context, count(root_, "n_positions", limits::kMaxContext));
+        TRY(std::int32_t context, root_.count("n_positions", limits::kMaxContext));
         TRY(const std::int32_t trained,
-            count_or(root_, "max_trained_positions", limits::kMaxContext, context));
+            root_.count_or("max_trained_positions", limits::kMaxContext, context));
         context = std::min(context, trained);
-        TRY(const float base, positive_or(root_, "rotary_emb_base", 10000));
+        TRY(const float base, root_.positive_or("rotary_emb_base", 10000));
         set("rope.freq_base", base);
         set_count("context_length", context);
         return base::Ok{};
