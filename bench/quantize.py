@@ -45,6 +45,8 @@ def draw_text(path, seed):
 
 # Types that llama-quantize makes of no matrix without importances, which an embedding has not: it gets another type then.
 EMBEDDING = {"iq2_xxs": "q2_k", "iq2_xs": "q2_k"}
+# Types of which it makes no matrix of a layer without importances.
+WEIGHED = ("iq3_xxs", "iq2_s", "iq2_xs", "iq2_xxs")
 
 
 def measure(args, folder, kind, imatrix, embedding=None):
@@ -72,7 +74,7 @@ def measure_peer(args, folder, ours, imatrix):
     kind = ours["type"]
     done = subprocess.run(peer_command(args, kind, imatrix, path), capture_output=True, text=True)
     if done.returncode != 0:
-        if not imatrix and kind.startswith("iq2"):
+        if not imatrix and kind in WEIGHED:
             return None
         raise SystemExit(f"llama-quantize {kind}:\n{done.stderr[-2000:]}")
     size = os.path.getsize(path)
