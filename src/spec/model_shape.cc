@@ -275,7 +275,7 @@ base::Status read_interleaved_experts(const JsonPlace& root, ModelShape& shape) 
     shape.expert_period = step;
     TRY(shape.shared_ffn, root.count("intermediate_size", kMostCount));
     if (step == 1) return base::Ok{};
-    TRY(shape.dense_ffn, root.count("intermediate_size_mlp", kMostCount));
+    TRY(shape.dense_ffn, root.count_or("intermediate_size_mlp", kMostCount, 16384));
     return base::Ok{};
 }
 

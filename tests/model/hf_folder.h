@@ -268,7 +268,7 @@ class HfFolderWriter {
         set("use_qk_norm", c.qk_norm != QkNorm::none);
         set("no_rope_layers", Json::array());
         set("interleave_moe_layer_step", c.expert_period);
-        set("intermediate_size_mlp", c.expert_period > 1 ? c.dense_ffn : c.ffn);
+        if (c.expert_period > 1) set("intermediate_size_mlp", c.dense_ffn);
     }
 
     // The factors and caps of a GGUF file under the names that config.json has for them.

@@ -307,6 +307,7 @@ TEST_F(Folder, Llama4sOfOtherKindsAreRefused) {
     } changes[] = {
         {"attention_chunk_size", Json(), "attention_chunk_size: expected a number above zero"},
         {"attn_temperature_tuning", false, "attn_temperature_tuning: expected true"},
+        {"intermediate_size_mlp", Json(), "expected [16384, "},
         {"layer_types",
          {"full_attention", "full_attention", "full_attention", "full_attention"},
          "layer_types[0]: expected \"chunked_attention\", as no_rope_layers says"},
@@ -366,6 +367,20 @@ TEST_F(Folder, Gemma4sWithEmbeddingsOfLayersOrSharedKeysAreRefused) {
                     HasSubstr(std::string("config.json: ") + key + ": expected 0"));
         EXPECT_THAT(spec::read_model_config_file(path() + "/config.json").error().message,
                     HasSubstr(key));
+    }
+}
+
+TEST_F(Folder, Gemma4sWhoseUsualRopeTurnsAPartOfAHeadAreRefused) {
+    const auto file = synth(shape_named("gemma4"), TensorType::f16);
+    for (const char* layers : {"full_attention", "sliding_attention"}) {
+        HfFolderWriter writer(*file, path());
+        writer.write();
+        writer.config["rope_parameters"][layers]["rope_type"] = "default";
+        writer.config["rope_parameters"][layers]["partial_rotary_factor"] = 0.5;
+        test_support::write_file(path() + "/config.json", writer.config.dump());
+        EXPECT_THAT(ModelFolder::open(path()).error().message,
+                    HasSubstr(std::string("rope_parameters.") + layers +
+                              ".partial_rotary_factor: expected 1"));
     }
 }
 

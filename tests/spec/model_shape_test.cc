@@ -252,6 +252,12 @@ TEST(ModelConfigFile, GivesTheShapeOfLlama4) {
         "config.json");
     ASSERT_TRUE(maverick.ok()) << maverick.error().message;
     EXPECT_TRUE(*maverick == *find_model_shape("Llama-4-Maverick"));
+    std::string shorter = text;
+    const std::string width = "\"intermediate_size_mlp\": 16384, ";
+    shorter.erase(shorter.find(width), width.size());
+    const auto usual = parse_model_config(shorter, "config.json");
+    ASSERT_TRUE(usual.ok()) << usual.error().message;
+    EXPECT_TRUE(*usual == *maverick);
 }
 
 TEST(ModelConfigFile, ErrorsNameThePlace) {

@@ -72,10 +72,7 @@ class ConfigReader {
         TRY_VOID(read_qk_norm());
         TRY(const bool mlp_bias, root_.flag_or("mlp_bias", false));
         if (mlp_bias) return root_.child("mlp_bias").error("false");
-        const JsonPlace rotary = place_of_partial_rotary();
-        TRY(const float part, rotary.positive_or(kPartialRotary, 1));
-        if (family_.partial_rotary == 0 && part != 1.0F)
-            return rotary.child(kPartialRotary).error("1");
+        TRY_VOID(check_partial_rotary(place_of_partial_rotary()));
         TRY(const bool bias, root_.flag_or("attention_bias", false));
         if (bias && family_.bias == HfAttentionBias::with_output)
             return root_.child("attention_bias").error("false");
@@ -114,6 +111,13 @@ class ConfigReader {
         if (!root_.present("rope_parameters")) return root_;
         const JsonPlace rope = root_.child("rope_parameters");
         return rope.value().is_object() && rope.present(kPartialRotary) ? rope : root_;
+    }
+
+    // Most families rotate whole heads.
+    base::Status check_partial_rotary(const JsonPlace& place) const {
+        TRY(const float part, place.positive_or(kPartialRotary, 1));
+        if (family_.partial_rotary > 0 || part == 1.0F) return base::Ok{};
+        return place.child(kPartialRotary).error("1");
     }
 
     // use_qk_norm: false where a family has no such norm, true where it always has.
@@ -191,7 +195,10 @@ class ConfigReader {
         TRY(config_.expert_period,
             root_.count_or("interleave_moe_layer_step", config_.n_layers, 1));
         set_count("interleave_moe_layer_step", config_.expert_period);
-        TRY(config_.dense_ffn, root_.count("intermediate_size_mlp", limits::kMaxFeedForward));
+        if (config_.expert_period > 1) {
+            TRY(config_.dense_ffn,
+                root_.count_or("intermediate_size_mlp", limits::kMaxFeedForward, 16384));
+        }
         if (!root_.present("moe_layers")) return base::Ok{};
         const JsonPlace layers = root_.child("moe_layers");
         TRY(const std::size_t n, layers.array_size());
@@ -401,6 +408,7 @@ class ConfigReader {
         const char* key = apart ? "rope_theta" : "rope_local_base_freq";
         TRY(const std::string type, windowed.text_or("rope_type", "default"));
         if (apart && type != "default") return windowed.child("rope_type").error("\"default\"");
+        if (apart) TRY_VOID(check_partial_rotary(windowed));
         if (!own || !windowed.present(key)) return base::Ok{};
         TRY(const float base, windowed.positive_or(key, 10000));
         set("rope.freq_base_swa", base);
@@ -411,11 +419,12 @@ class ConfigReader {
         TRY_VOID(scaling.expect_object());
         const char* type_key = scaling.present("rope_type") ? "rope_type" : "type";
         TRY(const std::string type, scaling.text_or(type_key, "default"));
+        if (config_.traits->windowed_heads && type == "proportional")
+            return read_proportional(scaling);
+        TRY_VOID(check_partial_rotary(scaling));
         if (type == "default") return base::Ok{};
         if (config_.traits->longrope && (type == "longrope" || type == "su"))
             return read_longrope(scaling);
-        if (config_.traits->windowed_heads && type == "proportional")
-            return read_proportional(scaling);
         if (type != "linear" && type != "yarn" && type != "llama3") {
             return scaling.child(type_key).error("\"default\", \"linear\", \"yarn\" or \"llama3\"");
         }

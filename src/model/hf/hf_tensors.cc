@@ -326,7 +326,7 @@ bool is_spare_hf_tensor(const HfConfig& config, std::string_view name) {
     if (layer >= config.n_layers && layer < config.n_layers + config.n_skipped_layers) return true;
     // Where there is more than the text model, what reads images and sounds is left out.
     const bool of_others =
-        config.prefix != "model." && !name.starts_with(config.prefix) &&
+        config.prefix != "model." &&
         (name.starts_with("model.vision_tower.") || name.starts_with("model.embed_vision.") ||
          name.starts_with("model.audio_tower.") || name.starts_with("model.embed_audio.") ||
          name.starts_with("vision_model.") || name.starts_with("multi_modal_projector."));
