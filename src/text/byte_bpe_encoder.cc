@@ -77,10 +77,7 @@ void ByteBpeEncoder::encode(std::string_view text, bool /*at_start*/,
     WordMemory memory(out);
     std::vector<Symbol> symbols;
     for (const std::string_view word : pre_tokenizer_.split(text)) {
-        if (memory.repeat(word)) continue;
-        const std::size_t begin = out.size();
-        encode_word(word, symbols, out);
-        memory.remember(word, begin);
+        memory.append(word, [&] { encode_word(word, symbols, out); });
     }
 }
 

@@ -121,10 +121,7 @@ void SpmEncoder::encode(std::string_view raw, bool at_start, std::vector<Token>&
     for (std::string_view rest = text; !rest.empty();) {
         const std::string_view word = rest.substr(0, next_word(rest));
         rest.remove_prefix(word.size());
-        if (memory.repeat(word)) continue;
-        const std::size_t begin = out.size();
-        encode_word(word, symbols, out);
-        memory.remember(word, begin);
+        memory.append(word, [&] { encode_word(word, symbols, out); });
     }
 }
 

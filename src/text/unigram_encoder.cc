@@ -8,6 +8,7 @@
 
 #include "text/spaces.h"
 #include "text/utf8.h"
+#include "text/word_memory.h"
 
 namespace helix::text {
 namespace {
@@ -103,11 +104,13 @@ std::string UnigramEncoder::normalised(std::string_view raw, bool at_start) cons
 
 void UnigramEncoder::encode(std::string_view raw, bool at_start, std::vector<Token>& out) const {
     const std::string text = normalised(raw, at_start);
+    WordMemory memory(out);
     std::vector<Way> ways;
     for (std::string_view rest = text; !rest.empty();) {
-        const std::size_t length = words_are_apart_ ? spaced_word_length(rest) : rest.size();
-        encode_word(rest.substr(0, length), ways, out);
-        rest.remove_prefix(length);
+        const std::string_view word =
+            rest.substr(0, words_are_apart_ ? spaced_word_length(rest) : rest.size());
+        rest.remove_prefix(word.size());
+        memory.append(word, [&] { encode_word(word, ways, out); });
     }
 }
 

@@ -15,18 +15,20 @@ class WordMemory {
   public:
     explicit WordMemory(std::vector<spec::Token>& out) : out_(out) {}
 
-    // Appends the tokens of the word if it is remembered.
-    bool repeat(std::string_view word) {
+    // Appends the tokens of the word, which must stay valid; encode() does so where it is met for
+    // the first time.
+    template <typename Encode>
+    void append(std::string_view word, Encode encode) {
         const auto known = seen_.find(word);
-        if (known == seen_.end()) return false;
-        const auto [begin, count] = known->second;
-        for (std::size_t i = 0; i < count; ++i) out_.push_back(out_[begin + i]);
-        return true;
-    }
-    // word must stay valid. Its tokens are those from begin to the end of the output.
-    void remember(std::string_view word, std::size_t begin) {
-        if (word.size() > kMaxLength || seen_.size() >= kMaxWords) return;
-        seen_.emplace(word, std::pair(begin, out_.size() - begin));
+        const std::size_t begin = out_.size();
+        if (known == seen_.end()) {
+            encode();
+            if (word.size() > kMaxLength || seen_.size() >= kMaxWords) return;
+            seen_.emplace(word, std::pair(begin, out_.size() - begin));
+            return;
+        }
+        const auto [first, count] = known->second;
+        for (std::size_t i = 0; i < count; ++i) out_.push_back(out_[first + i]);
     }
 
   private:
