@@ -228,13 +228,14 @@ Allowance read_allowance(const FileContents& contents, const ProcessLimits& limi
     return {bound.bytes, bound.name, std::max(1, static_cast<int>(std::floor(cores)))};
 }
 
+std::optional<std::string> system_file(const std::string& path) {
+    auto text = read_file(path, kMaxSystemFileBytes);
+    if (!text.ok()) return std::nullopt;
+    return std::move(*text);
+}
+
 Allowance process_allowance() {
-    const FileContents contents = [](const std::string& path) -> std::optional<std::string> {
-        auto text = read_file(path, kMaxSystemFileBytes);
-        if (!text.ok()) return std::nullopt;
-        return std::move(*text);
-    };
-    return read_allowance(contents, process_limits());
+    return read_allowance(system_file, process_limits());
 }
 
 int usable_threads() {

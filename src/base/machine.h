@@ -14,6 +14,9 @@ namespace helix::base {
 // The whole content of a file, nullopt when it cannot be read.
 using FileContents = std::function<std::optional<std::string>(const std::string& path)>;
 
+// That of a file of this machine's operating system.
+std::optional<std::string> system_file(const std::string& path);
+
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 // What the operating system says without a file.

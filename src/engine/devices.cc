@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "base/file.h"
 #include "base/machine.h"
+#include "base/processor.h"
 #include "engine/cpu/cpu_device.h"
 #include "engine/measure/timing.h"
 #include "engine/vulkan/dot_peak.h"
@@ -43,17 +43,6 @@ VulkanDescription description(const std::shared_ptr<const VulkanInstance>& insta
     d.integer_dot = proof->integer_dot;
     d.matrix_cores = proof->matrix_cores;
     return d;
-}
-
-// As the kernel calls it; "" where it does not say.
-std::string processor_name() {
-    constexpr std::uint64_t kMostBytes = 1 << 20;
-    const auto info = base::read_file("/proc/cpuinfo", kMostBytes);
-    if (!info.ok()) return "";
-    const std::size_t line = info->find("model name");
-    const std::size_t colon = line == std::string::npos ? line : info->find(": ", line);
-    if (colon == std::string::npos) return "";
-    return info->substr(colon + 2, info->find('\n', colon) - colon - 2);
 }
 
 // As many rounds as a dispatch of some milliseconds has.
@@ -104,7 +93,7 @@ NamedDevice cpu_device(std::optional<ops::Isa> isa) {
     cpu.name = "cpu";
     cpu.type = "CPU";
     const int threads = base::usable_threads();
-    const std::string processor = processor_name();
+    const std::string processor = base::processor_name();
     cpu.device = fmt::format("{}{} {}, {}", processor.empty() ? "" : processor + ", ", threads,
                              threads == 1 ? "thread" : "threads",
                              ops::to_string(isa.value_or(ops::best_isa())));

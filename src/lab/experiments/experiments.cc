@@ -5,26 +5,21 @@
 #include <chrono>
 #include <cstddef>
 #include <ctime>
-#include <fstream>
 #include <map>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "base/machine.h"
+#include "base/processor.h"
 #include "sim/report/report.h"
 
 namespace helix::lab {
 namespace {
 
 std::string machine_kind() {
-    std::ifstream info("/proc/cpuinfo");
-    for (std::string line; std::getline(info, line);) {
-        if (!line.starts_with("model name")) continue;
-        const std::size_t colon = line.find(':');
-        if (colon != std::string::npos) return line.substr(colon + 2);
-    }
-    return "an unknown processor";
+    const std::string name = base::processor_name();
+    return name.empty() ? "an unknown processor" : name;
 }
 
 double cpu_s() {
