@@ -88,6 +88,18 @@ TEST_F(FixedPlacement, SpreadsRequestsAsTheFileSaysAndKeepsItsPolicy) {
     EXPECT_EQ(flows, expected);
 }
 
+TEST_F(FixedPlacement, GivesLayersToAMachineThatTheFlowsPassBy) {
+    file_.placement.layers = {{0, 5}, {5, 12}, {5, 12}};
+    file_.flows = {{spec::kCoordinator, 0, 4}, {0, 2, 4}, {2, spec::kCoordinator, 4}};
+    const auto planner = planner_for_file(model_, write(file_));
+    ASSERT_TRUE(planner.ok()) << planner.error().message;
+    EXPECT_EQ(planner->workers, (std::vector<std::string>{"den", "attic", "hall"}));
+    const auto report = planner->planner(cluster_of({"den", "attic", "hall"}));
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    EXPECT_EQ(report->placement.layers, file_.placement.layers);
+    EXPECT_EQ(report->node_flow, (std::vector<double>{4, 0, 4}));
+}
+
 TEST_F(FixedPlacement, RefusesFlowsThatLeadNowhere) {
     file_.flows = {{spec::kCoordinator, 0, 4}, {0, 1, 4}, {1, spec::kCoordinator, 4}};
     EXPECT_THAT(planner_for_file(model_, write(file_)).error().message,
