@@ -29,9 +29,9 @@ std::string pipeline_rule(const Coordinator::Impl& state, const RequestState& re
         if (!worker->second.layers.contains(stage.layers)) {
             return who + ": runs layers its worker does not hold";
         }
-        const KvEstimate& kv = worker->second.kv;
-        if (!kv.charges(request.request.id)) return who + ": runs without a KV charge";
-        if ((kv.charged_for(request.request.id) == 0) != request.swapped) {
+        const auto charge = worker->second.kv.charge_of(request.request.id);
+        if (!charge) return who + ": runs without a KV charge";
+        if ((*charge == 0) != request.swapped) {
             return who + ": swapped out and charged, or neither";
         }
     }

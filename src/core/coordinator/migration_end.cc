@@ -291,7 +291,7 @@ std::string Migrations::check(const RequestState& request) const {
         if (!worker->second.layers.contains(stage.layers)) {
             return who + ": moves to a worker that does not hold the layers";
         }
-        if (worker->second.kv.charged_for(request.request.id) == 0) {
+        if (worker->second.kv.charge_of(request.request.id).value_or(0) == 0) {
             return who + ": moves without a KV charge";
         }
     }

@@ -136,7 +136,7 @@ std::string Migrations::why_not_at(const RequestState& state, const Stage& stage
     const std::int64_t most = demand_.most_pages(full, stage.layers);
     if (most > fleet_.most_pages(stage.worker)) return who() + " has too little KV memory";
     // At a worker that it runs on already, only what comes on top needs room.
-    const std::int64_t has = worker.kv.charged_for(state.request.id);
+    const std::int64_t has = worker.kv.charge_of(state.request.id).value_or(0);
     const std::int64_t more = expected_pages(state, stage) - has;
     if (more > 0 && !worker.kv.can_add(more, config_.policy.kv_high_water)) {
         return who() + " has no room";
@@ -243,7 +243,7 @@ void Migrations::charge_move(const RequestState& state) {
         const Stage* old = stage_at(state.pipeline, stage.worker);
         if (old != nullptr) {
             kv.set(state.request.id, std::max(pages, room_.expected_pages(state, *old)));
-        } else if (kv.charges(state.request.id)) {
+        } else if (kv.charge_of(state.request.id)) {
             kv.set(state.request.id, pages);
         } else {
             kv.add(state.request.id, pages);

@@ -62,7 +62,7 @@ Path PathChoice::route(TimePoint now, RequestState& state) {
 std::int64_t PathChoice::headroom_pages(WorkerId worker) const {
     const WorkerState& state = fleet_.at(worker);
     const bool here = std::any_of(queue_.high_running().begin(), queue_.high_running().end(),
-                                  [&](RequestId id) { return state.kv.charges(id); });
+                                  [&](RequestId id) { return state.kv.charge_of(id).has_value(); });
     if (!here) return 0;
     return static_cast<std::int64_t>(config_.balance.headroom *
                                      static_cast<double>(state.kv.total()));

@@ -11,7 +11,7 @@ void Preempter::on_stuck(TimePoint now, WorkerId worker, const SequenceStuck& me
         return;
     }
     // The worker must be a stage of it.
-    if (!fleet_.at(worker).kv.charges(message.key.request)) return;
+    if (!fleet_.at(worker).kv.charge_of(message.key.request)) return;
     if (message.cause == StuckCause::out_of_pages) {
         preempt_one(now, worker);
     } else if (message.cause == StuckCause::no_swap_space) {

@@ -52,14 +52,10 @@ void KvEstimate::set(RequestId request, std::int64_t pages) {
     it->second = pages;
 }
 
-bool KvEstimate::charges(RequestId request) const {
+std::optional<std::int64_t> KvEstimate::charge_of(RequestId request) const {
     const auto it = charge_from(charges_, request);
-    return it != charges_.end() && it->first == request;
-}
-
-std::int64_t KvEstimate::charged_for(RequestId request) const {
-    const auto it = charge_from(charges_, request);
-    return it != charges_.end() && it->first == request ? it->second : 0;
+    if (it == charges_.end() || it->first != request) return std::nullopt;
+    return it->second;
 }
 
 double KvEstimate::most_pages(double high_water) const {

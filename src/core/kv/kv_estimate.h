@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -29,9 +30,8 @@ class KvEstimate {
     std::size_t swapped() const { return swapped_; }
     // By rising request; a worker of a large cluster has a thousand, so they lie in a row.
     const std::vector<std::pair<RequestId, std::int64_t>>& charges() const { return charges_; }
-    bool charges(RequestId request) const;
-    // Returns 0 for a request that is not here, too.
-    std::int64_t charged_for(RequestId request) const;
+    // Returns nothing for a request that is not here.
+    std::optional<std::int64_t> charge_of(RequestId request) const;
 
     // Returns the pages that the requests that run here may be expected to take (spec/kv_fill.h).
     double most_pages(double high_water) const;
