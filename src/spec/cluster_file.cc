@@ -87,10 +87,6 @@ base::Status finish_cluster(ClusterSpec& cluster, const std::string& file) {
         return std::pair(a.from, a.to) < std::pair(b.from, b.to);
     });
     const auto n = static_cast<std::int32_t>(cluster.nodes.size());
-    const auto name = [&](std::int32_t node) {
-        return node == kCoordinator ? std::string("coordinator")
-                                    : cluster.nodes[static_cast<std::size_t>(node)].name;
-    };
     for (std::size_t l = 0; l < cluster.links.size(); ++l) {
         const LinkSpec& link = cluster.links[l];
         if (link.from < kCoordinator || link.from >= n || link.to < kCoordinator || link.to >= n) {
@@ -98,8 +94,9 @@ base::Status finish_cluster(ClusterSpec& cluster, const std::string& file) {
                                              link.from, link.to, n - 1));
         }
         const auto wrong = [&](std::string_view what) {
-            return base::invalid(
-                fmt::format("{}: link {} -> {}: {}", file, name(link.from), name(link.to), what));
+            return base::invalid(fmt::format("{}: link {} -> {}: {}", file,
+                                             end_name(cluster, link.from),
+                                             end_name(cluster, link.to), what));
         };
         if (link.from == link.to) return wrong("leads from a machine to itself");
         if (!(link.bandwidth_bytes_per_s > 0) || !std::isfinite(link.bandwidth_bytes_per_s)) {

@@ -85,4 +85,9 @@ inline std::optional<std::int32_t> find_node(const ClusterSpec& cluster, std::st
     return std::nullopt;
 }
 
+// The name of a link's end: a node's, or "coordinator".
+inline std::string end_name(const ClusterSpec& cluster, std::int32_t end) {
+    return end == kCoordinator ? "coordinator" : cluster.nodes[static_cast<std::size_t>(end)].name;
+}
+
 }  // namespace helix::spec

@@ -195,11 +195,7 @@ class LinkWriter {
     }
 
     void write_pairs() {
-        const auto name = [&](std::int32_t node) {
-            return quoted(node == kCoordinator
-                              ? "coordinator"
-                              : cluster_.nodes[static_cast<std::size_t>(node)].name);
-        };
+        const auto name = [&](std::int32_t node) { return quoted(end_name(cluster_, node)); };
         for (const LinkSpec& link : links_) {
             if (by_rule(link)) continue;
             const LinkSpec* back = find(link.to, link.from);

@@ -16,11 +16,6 @@ ordered_json latency_json(const sim::LatencySummary& times) {
     return {{"mean", times.mean}, {"p50", times.p50}, {"p95", times.p95}};
 }
 
-std::string end_name(const spec::ClusterSpec& cluster, std::int32_t node) {
-    return node == spec::kCoordinator ? "coordinator"
-                                      : cluster.nodes[static_cast<std::size_t>(node)].name;
-}
-
 // The minimum cut, machines and links by name.
 ordered_json cut_json(const ServedSide& side) {
     const spec::ClusterSpec& cluster = side.problem.cluster;
@@ -29,12 +24,13 @@ ordered_json cut_json(const ServedSide& side) {
         const auto index = static_cast<std::size_t>(part.index);
         switch (part.kind) {
             case Kind::compute:
-                cut.push_back({{"kind", "machine"}, {"machine", end_name(cluster, part.index)}});
+                cut.push_back(
+                    {{"kind", "machine"}, {"machine", spec::end_name(cluster, part.index)}});
                 break;
             case Kind::nic_in:
             case Kind::nic_out:
                 cut.push_back({{"kind", part.kind == Kind::nic_in ? "network_in" : "network_out"},
-                               {"machine", end_name(cluster, part.index)}});
+                               {"machine", spec::end_name(cluster, part.index)}});
                 break;
             case Kind::coordinator_in:
             case Kind::coordinator_out:
@@ -44,8 +40,8 @@ ordered_json cut_json(const ServedSide& side) {
                 break;
             case Kind::link:
                 cut.push_back({{"kind", "link"},
-                               {"from", end_name(cluster, cluster.links[index].from)},
-                               {"to", end_name(cluster, cluster.links[index].to)}});
+                               {"from", spec::end_name(cluster, cluster.links[index].from)},
+                               {"to", spec::end_name(cluster, cluster.links[index].to)}});
                 break;
             case Kind::trunk:
                 cut.push_back({{"kind", "trunk"},

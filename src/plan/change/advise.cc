@@ -199,18 +199,14 @@ class Advisor {
     // How --link names it, and the bandwidth of the trunk it is part of, else 0.
     static std::pair<std::string, double> ends_of(const ClusterSpec& cluster,
                                                   const spec::LinkSpec& link) {
-        const auto node = [&](std::int32_t i) -> const spec::NodeSpec& {
-            return cluster.nodes[static_cast<std::size_t>(i)];
-        };
         const auto region = [&](std::int32_t i) {
-            return i == kCoordinator ? cluster.coordinator_region : node(i).region;
-        };
-        const auto name = [&](std::int32_t i) {
-            return i == kCoordinator ? std::string("coordinator") : node(i).name;
+            return i == kCoordinator ? cluster.coordinator_region
+                                     : cluster.nodes[static_cast<std::size_t>(i)].region;
         };
         std::pair both(region(link.from), region(link.to));
         if (both.first.empty() || both.second.empty() || both.first == both.second)
-            return {name(link.from) + ":" + name(link.to), 0.0};
+            return {spec::end_name(cluster, link.from) + ":" + spec::end_name(cluster, link.to),
+                    0.0};
         double trunk = 0;
         for (const spec::TrunkSpec& other : cluster.trunks) {
             if (other.from_region == both.first && other.to_region == both.second)

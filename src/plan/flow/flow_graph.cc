@@ -179,21 +179,20 @@ FlowGraph build_flow_graph(const Problem& problem, const Placement& placement,
 std::string describe_cut(const ClusterSpec& cluster, const Placement& placement,
                          const FlowPlan& flow) {
     if (flow.tokens_per_s <= 0) return "no links lead through all layers";
-    const auto name = [&](std::int32_t node) {
-        return node == kCoordinator ? std::string("coordinator") : cluster.nodes[at(node)].name;
-    };
     std::vector<std::string> parts;
     for (const FlowGraph::Meaning& edge : flow.cut) {
         switch (edge.kind) {
             case FlowGraph::Kind::compute: {
                 const LayerRange range = placement.layers[at(edge.index)];
-                parts.push_back(
-                    fmt::format("{} (layers {}-{})", name(edge.index), range.begin, range.end - 1));
+                parts.push_back(fmt::format("{} (layers {}-{})",
+                                            spec::end_name(cluster, edge.index), range.begin,
+                                            range.end - 1));
                 break;
             }
             case FlowGraph::Kind::link: {
                 const LinkSpec& link = cluster.links[at(edge.index)];
-                parts.push_back(fmt::format("the link {} -> {}", name(link.from), name(link.to)));
+                parts.push_back(fmt::format("the link {} -> {}", spec::end_name(cluster, link.from),
+                                            spec::end_name(cluster, link.to)));
                 break;
             }
             case FlowGraph::Kind::trunk: {
@@ -204,11 +203,11 @@ std::string describe_cut(const ClusterSpec& cluster, const Placement& placement,
             }
             case FlowGraph::Kind::nic_in:
             case FlowGraph::Kind::coordinator_in:
-                parts.push_back("the inbound network of " + name(edge.index));
+                parts.push_back("the inbound network of " + spec::end_name(cluster, edge.index));
                 break;
             case FlowGraph::Kind::nic_out:
             case FlowGraph::Kind::coordinator_out:
-                parts.push_back("the outbound network of " + name(edge.index));
+                parts.push_back("the outbound network of " + spec::end_name(cluster, edge.index));
                 break;
         }
     }

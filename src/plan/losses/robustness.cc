@@ -14,8 +14,6 @@
 namespace helix::plan {
 namespace {
 
-using spec::kCoordinator;
-
 using base::at;
 
 // The flow that remains when these edges are gone.
@@ -61,13 +59,11 @@ Robustness single_losses(const Problem& problem, const spec::Placement& placemen
     }
     for (const std::string& host : used_hosts)
         keep_worst(flow_without(graph, hosts[host]), all.value, host, result.machine);
-    const auto name = [&](std::int32_t node) {
-        return node == kCoordinator ? std::string("coordinator")
-                                    : problem.cluster.nodes[at(node)].name;
-    };
     for (const auto& ends : used_cables) {
         keep_worst(flow_without(graph, cables[ends]), all.value,
-                   "link " + name(ends.first) + " - " + name(ends.second), result.link);
+                   "link " + spec::end_name(problem.cluster, ends.first) + " - " +
+                       spec::end_name(problem.cluster, ends.second),
+                   result.link);
     }
     if (result.machine.part.empty()) result.machine.share = 0;
     if (result.link.part.empty()) result.link.share = 0;

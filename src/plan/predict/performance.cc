@@ -298,10 +298,6 @@ Prediction PerformanceModel::predict(std::span<const spec::LayerRange> layers,
 }
 
 std::string describe_limit(const spec::ClusterSpec& cluster, const PerformanceLimit& limit) {
-    const auto name = [&](std::int32_t node) {
-        return node == spec::kCoordinator ? std::string("coordinator")
-                                          : cluster.nodes[at(node)].name;
-    };
     switch (limit.kind) {
         case PerformanceLimit::Kind::load:
             return "the offered load";
@@ -309,10 +305,11 @@ std::string describe_limit(const spec::ClusterSpec& cluster, const PerformanceLi
             return fmt::format("the KV memory of layers {}-{}", limit.layers.begin,
                                limit.layers.end - 1);
         case PerformanceLimit::Kind::node:
-            return fmt::format("the computing speed of {}", name(limit.index));
+            return fmt::format("the computing speed of {}", spec::end_name(cluster, limit.index));
         case PerformanceLimit::Kind::link: {
             const spec::LinkSpec& link = cluster.links[at(limit.index)];
-            return fmt::format("the link {} -> {}", name(link.from), name(link.to));
+            return fmt::format("the link {} -> {}", spec::end_name(cluster, link.from),
+                               spec::end_name(cluster, link.to));
         }
         case PerformanceLimit::Kind::broken:
             break;

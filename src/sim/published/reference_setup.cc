@@ -110,10 +110,6 @@ base::Status add_links(const spec::ClusterSpec& cluster, const std::vector<Ends>
     for (std::size_t i = 0; i < setup.nodes.size(); ++i) {
         slot[setup.nodes[i].node] = static_cast<std::int32_t>(i);
     }
-    const auto name = [&](std::int32_t node) {
-        return node == spec::kCoordinator ? std::string("coordinator")
-                                          : cluster.nodes[static_cast<std::size_t>(node)].name;
-    };
     std::vector<Ends> ends = wanted;
     if (ends.empty()) {
         for (const auto& [pair, link] : links) {
@@ -125,12 +121,14 @@ base::Status add_links(const spec::ClusterSpec& cluster, const std::vector<Ends>
         const auto found = links.find(pair);
         if (found == links.end()) {
             return base::invalid(fmt::format("{} -> {}: the cluster has no such link",
-                                             name(pair.first), name(pair.second)));
+                                             spec::end_name(cluster, pair.first),
+                                             spec::end_name(cluster, pair.second)));
         }
         if (!slot.contains(pair.first) || !slot.contains(pair.second) ||
             !joins(setup, slot[pair.first], slot[pair.second])) {
             return base::invalid(fmt::format("{} -> {}: their layers do not follow each other",
-                                             name(pair.first), name(pair.second)));
+                                             spec::end_name(cluster, pair.first),
+                                             spec::end_name(cluster, pair.second)));
         }
         const auto flow = flow_of.find(pair);
         setup.links.push_back({slot[pair.first], slot[pair.second], found->second->latency_s,

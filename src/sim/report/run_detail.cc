@@ -132,14 +132,11 @@ RunDetail RunDetailObserver::detail() {
         }
         detail.nodes.push_back(std::move(use));
     }
-    const auto name = [&](std::int32_t node) -> std::string {
-        return node == spec::kCoordinator ? "coordinator"
-                                          : cluster_.nodes[static_cast<std::size_t>(node)].name;
-    };
     for (std::size_t l = 0; l < links_.size(); ++l) {
         const Link& link = links_[l];
         if (link.transfers == 0) continue;
-        detail.links.push_back({name(link_ends_[l].first), name(link_ends_[l].second),
+        detail.links.push_back({spec::end_name(cluster_, link_ends_[l].first),
+                                spec::end_name(cluster_, link_ends_[l].second),
                                 link.busy.seconds() / window_s, link.bytes / window_s,
                                 link.waited.seconds() / static_cast<double>(link.transfers)});
     }
