@@ -2,21 +2,25 @@
 """The newer families' speed beside llama.cpp, on the same files.
 
 usage: bench/architectures.py HELIX ENGINE_BENCH PEER_BIN [--like NAME]... [--quant q8_0] [--rounds 3] [--threads 2]
-           [--wider 4] [--name "llama.cpp of ..."] [--json FILE]
+           [--wider 4] [--name "llama.cpp of ..."] [--into docs/models.md] [--json FILE]
 
 For each NAME a model is made (`helix model synth --like NAME --wider 4 --quant QUANT --seed 3`). Then, in turns, so that a busy
 minute hits both: engine_bench, and from PEER_BIN llama-bench (one sequence behind 64 positions, a prompt of 512) and
 llama-batched-bench (8 and 32 sequences behind 64 positions), with and without flash attention, of which the faster one
 counts. Tokens per second by the clock on the wall, medians over the rounds: it wants a machine that does nothing else.
+--into puts the table into its place on that page.
 """
 import argparse
 import json
 import os
+import pathlib
 import re
 import statistics
 import subprocess
 import sys
 import tempfile
+
+from tables import place_of, put, table_of
 
 LIKES = ("gpt-oss,gemma2,gemma3,gemma4,gemma4moe,glm4,glm4moe,minimax-m2,phi4,llama4,granite,granitemoe,olmo2,smollm3,"
          "command-r,nemotron")
@@ -75,10 +79,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--name", default="llama.cpp")
+    parser.add_argument("--into", type=pathlib.Path)
     parser.add_argument("--json")
     args = parser.parse_args()
-    table = [f"| {args.quant} | MB | " + " | ".join(f"{row} | {args.name} | ratio" for row in ROWS) + " |",
-             "| " + "--- | " * (2 + 3 * len(ROWS))]
+    if args.into:
+        place_of(args.into, "speed")
+    rows = []
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for like in args.like or LIKES.split(","):
@@ -89,10 +95,13 @@ def main():
             for row in ROWS:
                 a, b = speeds["ours"][row], speeds["peer"][row]
                 cells += [f"{a:.0f}", f"{b:.0f}", f"{a / b:.2f}"]
-            table.append("| " + " | ".join(cells) + " |")
-            print(table[-1], file=sys.stderr)
+            rows.append(cells)
+            print(*cells, sep=", ", file=sys.stderr)
             os.remove(model)
-    print("\n".join(table))
+    table = table_of([args.quant, "MB", *(cell for row in ROWS for cell in (row, args.name, "ratio"))], rows)
+    print(table)
+    if args.into:
+        put(table, "speed", args.into)
     if args.json:
         with open(args.json, "w") as out:
             json.dump(found, out, indent=1)

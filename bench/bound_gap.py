@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 
-from delivered import put, table_of
+from tables import DOCS, put, table_of
 
 # Layers of the model, layers to a block, machines (type, how many, most blocks), Gbit/s, ms.
 CASES = {
@@ -148,7 +148,7 @@ def main():
                      "what binds", "gap of our plan", "gap of the best of all"], rows)
     print(made)
     if not arguments.case:
-        put(made, "bound gap")
+        put(made, "bound gap", DOCS / "planning.md")
 
 
 if __name__ == "__main__":

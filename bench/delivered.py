@@ -31,7 +31,9 @@ import subprocess
 import sys
 import tempfile
 
-DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
+from tables import DOCS, place_of, put, table_of
+
+PAGE = DOCS / "planning.md"
 
 # cluster, model, machine mix, tokens/s to reach, seconds until the first token to stay below
 CASES = [
@@ -195,15 +197,15 @@ def run_case(case, budget, goal, first_token_s, details):
             f"{report['seconds']:.0f}"]
 
 
-def best_other(page, name):
+def best_other(name):
     """The tokens/s of the best of all others in this case, as the table "delivered" has it."""
-    table = re.search(r"<!-- delivered -->\n([^<]*)<!-- end -->", page.read_text()).group(1)
+    table = place_of(PAGE, "delivered").group(2)
     head, _, *rows = [[cell.strip() for cell in line.strip("| \n").split("|")]
                       for line in table.strip().splitlines()]
     for row in rows:
         if row[0] == name:
             return float(row[head.index("best of all others")].split()[0])
-    sys.exit(f"{page}: the table \"delivered\" has no row {name}")
+    sys.exit(f"{PAGE}: the table \"delivered\" has no row {name}")
 
 
 def run_with_policy(case, budget, goal, first_token_s, details):
@@ -215,7 +217,7 @@ def run_with_policy(case, budget, goal, first_token_s, details):
     usual = case.served(path, USUAL_POLICY)
     print(f"{case.name}: {rate(ours)} tokens/s, under the usual policy {rate(usual)}",
           file=details, flush=True)
-    best = best_other(DOCS / "planning.md", case.name)
+    best = best_other(case.name)
     return [case.name, rate(ours), goal, f"{ours['ttft_s']['mean']:.2f}", first_token_s,
             f"{policy['prefill_share']:g}", f"{policy['kv_high_water'] * 100:.0f} %",
             f"{policy['prefill_target_s']:g} s", rate(usual), f"{best:.1f}",
@@ -244,13 +246,7 @@ def finish(arguments, made, name):
     """Prints a table, and where it is whole puts it into its place on the page."""
     print(made)
     if not arguments.case:
-        put(made, name)
-
-
-def table_of(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
-    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
-    return "\n".join(lines)
+        put(made, name, PAGE)
 
 
 def main():
@@ -268,6 +264,9 @@ def main():
     arguments = parser.parse_args()
     if arguments.policies:
         return write_policies(arguments)
+    name = "generated" if arguments.generated else "delivered"
+    if not arguments.case:
+        place_of(PAGE, name)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(1, arguments.generated + 1):
@@ -284,18 +283,7 @@ def main():
     if arguments.generated:
         head = ["cluster", "ours", "first token s"]
     head += ["stages", "plans judged", "best of all others", "ours over it", "seconds"]
-    finish(arguments, table_of(head, rows), "generated" if arguments.generated else "delivered")
-
-
-def put(table, name):
-    """Writes a table into its place on the page."""
-    page = DOCS / "planning.md"
-    begin, end = f"<!-- {name} -->\n", "<!-- end -->"
-    pattern = re.escape(begin) + "[^<]*" + re.escape(end)
-    text = page.read_text()
-    if not re.search(pattern, text):
-        sys.exit(f"{page}: has no place for '{name}'")
-    page.write_text(re.sub(pattern, lambda _: begin + table + "\n" + end, text))
+    finish(arguments, table_of(head, rows), name)
 
 
 if __name__ == "__main__":

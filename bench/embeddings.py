@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """The encoders' embeddings beside llama.cpp, on the same files.
 
-usage: bench/embeddings.py HELIX PEER_BIN [--texts 24] [--seed 3]
+usage: bench/embeddings.py HELIX PEER_BIN [--texts 24] [--seed 3] [--into docs/models.md]
 
 For each encoder of `helix model synth --like` and each type of its matrices, texts of drawn words (3 to 80 of them) go
 to `helix serve` (`/v1/embeddings`, KV in f16) and to llama-embedding of PEER_BIN, each with its own reading of the text
 into tokens. Prints for how many texts both counted the same tokens, the mean and the greatest distance of two embeddings
-of length 1, and how far the cosines of all pairs of texts are apart.
+of length 1, and how far the cosines of all pairs of texts are apart. --into puts the table into its place on that page.
 """
 import argparse
 import http.client
@@ -14,14 +14,15 @@ import itertools
 import json
 import math
 import os
+import pathlib
 import random
 import re
 import subprocess
 import sys
 import tempfile
 
-from delivered import table_of
 from served import Served
+from tables import place_of, put, table_of
 
 LIKES = ("bge", "nomic-bert", "jina-bert-v2", "bge-m3")
 QUANTS = ("f32", "q8_0", "q4_k")
@@ -98,7 +99,10 @@ def main():
     parser.add_argument("peer_bin")
     parser.add_argument("--texts", type=int, default=24)
     parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--into", type=pathlib.Path)
     args = parser.parse_args()
+    if args.into:
+        place_of(args.into, "embeddings")
     texts = drawn_texts(args.texts, args.seed)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -108,6 +112,8 @@ def main():
     table = table_of(("model", "matrices", "same number of tokens", "distance, mean", "greatest", "cosines of pairs apart, mean",
                       "greatest"), rows)
     print(table)
+    if args.into:
+        put(table, "embeddings", args.into)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,12 @@ and traces/. Every figure is what one run of `helix` printed; a run starts from 
 import argparse
 import json
 import pathlib
-import re
 import resource
 import subprocess
 import sys
 import time
 
-DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
+from tables import DOCS, put, table_of
 
 # Each is a cluster, a model, a machine mix, the published flow, and how long that took.
 INSTANCES = [
@@ -57,12 +56,6 @@ class Runner:
         return self.json(self.command(cluster, model, mix, *more))
 
 
-def table(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
-    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
-    return "\n".join(lines)
-
-
 def flow_table(run):
     rows = []
     for cluster, model, mix, published in INSTANCES:
@@ -76,8 +69,8 @@ def flow_table(run):
                 seconds = f"{out['seconds']:.1f}"
                 depth = f"{out['mean_depth']:.1f}"
         rows.append([cluster, model, published, *cells[:1], bound, seconds, depth, *cells[1:]])
-    return table(["cluster", "model", "published", "flow", "bound", "seconds", "stages",
-                  "with partial inference"], rows)
+    return table_of(["cluster", "model", "published", "flow", "bound", "seconds", "stages",
+                     "with partial inference"], rows)
 
 
 def depth_table(run):
@@ -89,7 +82,7 @@ def depth_table(run):
                            "--no-partial", "--max-depth", str(depth))
             rows.append([cluster, depth, f"{out['max_flow_tokens_per_s']:.1f}",
                          f"{out['mean_depth']:.2f}", f"{out['least_kv_tokens']:.0f}"])
-    return table(["cluster", "most stages", "flow", "mean stages", "KV tokens"], rows)
+    return table_of(["cluster", "most stages", "flow", "mean stages", "KV tokens"], rows)
 
 
 def program_table(run):
@@ -110,8 +103,8 @@ def program_table(run):
             rows.append([cluster, model, prune, start, found, bound,
                          f"{out['upper_bound_tokens_per_s']:.2f}", milp["stopped_by"],
                          f"{milp['seconds']:.1f}"])
-    return table(["cluster", "model", "links of a machine", "start: our search", "the program found",
-                  "its bound", "the configuration bound", "ended", "seconds"], rows)
+    return table_of(["cluster", "model", "links of a machine", "start: our search", "the program found",
+                     "its bound", "the configuration bound", "ended", "seconds"], rows)
 
 
 SECTIONS = {"flow": flow_table, "depth": depth_table, "program": program_table}
@@ -125,16 +118,9 @@ def main():
     parser.add_argument("--only", default=",".join(SECTIONS))
     arguments = parser.parse_args()
     run = Runner(arguments.helix, arguments.data)
-    page = DOCS / "planning.md"
     for name in arguments.only.split(","):
         print(name, file=sys.stderr)
-        made = SECTIONS[name](run)
-        text = page.read_text()
-        begin, end = f"<!-- {name} -->\n", "<!-- end -->"
-        pattern = re.escape(begin) + "[^<]*" + re.escape(end)
-        if not re.search(pattern, text):
-            sys.exit(f"{page}: has no place for '{name}'")
-        page.write_text(re.sub(pattern, lambda _: begin + made + "\n" + end, text))
+        put(SECTIONS[name](run), name, DOCS / "planning.md")
 
 
 if __name__ == "__main__":

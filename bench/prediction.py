@@ -30,7 +30,8 @@ import statistics
 import sys
 import tempfile
 
-from delivered import CASES, DEPTHS, RULES, USUAL_POLICY, Case, table_of
+from delivered import CASES, DEPTHS, RULES, USUAL_POLICY, Case
+from tables import table_of
 
 MODEL = "llama2-70b"
 PUBLISHED = ("single24", "distributed24", "highhet42")

@@ -2,10 +2,10 @@
 """What quantising a model costs: its size, and how far its predictions are from those that it had.
 
 usage: bench/quantize.py HELIX MODEL.gguf [--text FILE] [--held-out FILE] [--types q4_k,q3_k,...] [--tokens 20000]
-           [--held-out-tokens 8000] [--threads N] [--json FILE] [--peer PEER_BIN]
+           [--held-out-tokens 8000] [--threads N] [--json FILE] [--peer PEER_BIN] [--into docs/quantize.md]
 
 Quantises MODEL to each type with `helix model quantize`, without and with an importance matrix of --text, and
-compares each with MODEL over --held-out by `helix model compare`. Prints a table for docs/quantize.md. Without
+compares each with MODEL over --held-out by `helix model compare`. Prints a table, and puts it into its place on the page --into. Without
 texts it draws both from the grammar of tools/demo_model with different seeds, as a demo model wants them
 (tools/demo_model/train.py --hidden 256 --layers 4 --float).
 
@@ -16,10 +16,13 @@ matrices (--pure); a file of another size than ours is an error then.
 import argparse
 import json
 import os
+import pathlib
 import random
 import subprocess
 import sys
 import tempfile
+
+from tables import place_of, put, table_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TYPES = ("bf16,q8_0,q6_k,q5_k_m,q5_k,q5_1,q5_0,q4_k_m,q4_k,q4_1,q4_0,iq4_nl,iq4_xs,q3_k_m,q3_k,iq3_s,iq3_xxs,"
@@ -85,24 +88,29 @@ def measure_peer(args, folder, ours, imatrix):
     return {"type": kind, "imatrix": bool(imatrix), "file_bytes": size, **found}
 
 
-def peer_line(pair, peers):
+def peer_row(pair, peers):
     kind = pair[0]["type"]
     name = f"`{kind}`, embedding `{EMBEDDING[kind]}`" if kind in EMBEDDING else f"`{kind}`"
-    cells = [name, f"{pair[0]['file_bytes'] / 1e6:.2f}", f"{peers[1]['file_bytes'] / 1e6:.2f}"]
+    row = [name, f"{pair[0]['file_bytes'] / 1e6:.2f}", f"{peers[1]['file_bytes'] / 1e6:.2f}"]
     for ours, peer in zip(pair, peers, strict=True):
-        cells.append(f"{ours['mean_kl']:.5f}")
-        cells += [f"{peer['mean_kl']:.5f}", f"{ours['mean_kl'] / peer['mean_kl']:.2f}"] if peer else ["refused", ""]
-    return "| " + " | ".join(cells) + " |"
+        row.append(f"{ours['mean_kl']:.5f}")
+        row += [f"{peer['mean_kl']:.5f}", f"{ours['mean_kl'] / peer['mean_kl']:.2f}"] if peer else ["refused", ""]
+    return row
+
+
+OWN = ("type", "bits a weight", "MB", "KL divergence, weighed evenly", "by an importance matrix", "perplexity, evenly",
+       "by an importance matrix", "same first token")
+BOTH = ("type", "MB", "llama.cpp", "KL divergence, weighed evenly", "llama.cpp", "ratio", "by an importance matrix", "llama.cpp", "ratio")
 
 
 def threads(args):
     return ["--threads", str(args.threads)] if args.threads else []
 
 
-def line(plain, weighed):
-    return (f"| `{plain['type']}` | {plain['bits']:.2f} | {plain['bytes'] / 1e6:.2f} | {plain['mean_kl']:.5f} | "
-            f"{weighed['mean_kl']:.5f} | {plain['perplexity']:.2f} | {weighed['perplexity']:.2f} | "
-            f"{100 * plain['same_top']:.1f} %, {100 * weighed['same_top']:.1f} % |")
+def own_row(plain, weighed):
+    return [f"`{plain['type']}`", f"{plain['bits']:.2f}", f"{plain['bytes'] / 1e6:.2f}", f"{plain['mean_kl']:.5f}",
+            f"{weighed['mean_kl']:.5f}", f"{plain['perplexity']:.2f}", f"{weighed['perplexity']:.2f}",
+            f"{100 * plain['same_top']:.1f} %, {100 * weighed['same_top']:.1f} %"]
 
 
 def main():
@@ -117,10 +125,16 @@ def main():
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--json", help="write all figures there")
     parser.add_argument("--peer", help="folder with llama-quantize")
+    parser.add_argument("--into", type=pathlib.Path)
     args = parser.parse_args()
     if bool(args.text) != bool(args.held_out):
         parser.error("--text and --held-out go together")
-    results, beside = [], []
+    tables = {"quantised": (OWN, [])}
+    if args.peer:
+        tables["quantised by both"] = (BOTH, [])
+    for name in tables if args.into else ():
+        place_of(args.into, name)
+    results = []
     with tempfile.TemporaryDirectory(prefix="helix-quantize-") as folder:
         if not args.text:
             args.text, args.held_out = (os.path.join(folder, name) for name in ("text", "held-out"))
@@ -129,22 +143,23 @@ def main():
         imatrix = os.path.join(folder, "imatrix")
         helix(args, "imatrix", args.model, "--text", args.text, "--parse-special", "--tokens",
               str(args.tokens), "--output", imatrix, *threads(args))
-        print("| type | bits a weight | MB | KL divergence, weighed evenly | by an importance matrix | perplexity, "
-              "evenly | by an importance matrix | same first token |\n|" + " --- |" * 8)
         for kind in args.types.split(","):
             pair = [measure(args, folder, kind, None), measure(args, folder, kind, imatrix)]
             results += pair
-            print(line(*pair), flush=True)
+            tables["quantised"][1].append(own_row(*pair))
+            print(*tables["quantised"][1][-1], sep=", ", file=sys.stderr)
             if args.peer:
                 if kind in EMBEDDING:
                     pair = [measure(args, folder, kind, matrix, EMBEDDING[kind]) for matrix in (None, imatrix)]
                 peers = [measure_peer(args, folder, pair[0], None), measure_peer(args, folder, pair[1], imatrix)]
                 results += [dict(peer, program="peer") for peer in peers if peer]
-                beside.append(peer_line(pair, peers))
-    if args.peer:
-        print("\n| type | MB | llama.cpp | KL divergence, weighed evenly | llama.cpp | ratio | by an importance matrix | llama.cpp "
-              "| ratio |\n|" + " --- |" * 9 + "\n" + "\n".join(beside))
-    print(f"\nperplexity of {os.path.basename(args.model)}: {results[0]['base_perplexity']:.4f}, "
+                tables["quantised by both"][1].append(peer_row(pair, peers))
+    for name, (head, rows) in tables.items():
+        made = table_of(head, rows)
+        print(made + "\n")
+        if args.into:
+            put(made, name, args.into)
+    print(f"perplexity of {os.path.basename(args.model)}: {results[0]['base_perplexity']:.4f}, "
           f"{results[0]['tokens']} tokens; standard errors of the mean KL up to "
           f"{max(r['mean_kl_error'] / max(r['mean_kl'], 1e-9) for r in results):.0%} of it")
     if args.json:

@@ -26,7 +26,6 @@ import json
 import os
 import pathlib
 import random
-import re
 import sys
 import tempfile
 import time
@@ -34,6 +33,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "chaos"))
 import streams  # noqa: E402
 from served import Served  # noqa: E402
+from tables import put, table_of  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 VOCABULARY = ROOT / "models" / "helix-demo.gguf"
@@ -216,10 +216,6 @@ def per_1000(value):
     return lambda one: 1000 * value(one) / len(one["requests"])
 
 
-def table(head, rows):
-    return "\n".join(f"| {' | '.join(str(cell) for cell in row)} |" for row in [head, ["---"] * len(head), *rows])
-
-
 def bursts(args):
     jobs = {}
     for rate in args.rates:
@@ -235,8 +231,8 @@ def bursts(args):
                      spread(runs, p99("stall")), spread(runs, per_1000(lambda one: one["preemptions"])),
                      spread(runs, per_1000(lambda one: sum(r["still"] for r in one["requests"])), 0),
                      sum(each["moves"] for each in runs)])
-    return found, table(["requests/s", "system", "requests", "TTFT s (mean / p50 / p99)", "P99 TTFT s (spread)",
-                         "stall s, p99", "preemptions / 1000", "s stood still / 1000", "moves"], rows)
+    return found, table_of(["requests/s", "system", "requests", "TTFT s (mean / p50 / p99)", "P99 TTFT s (spread)",
+                            "stall s, p99", "preemptions / 1000", "s stood still / 1000", "moves"], rows)
 
 
 def priorities(args):
@@ -258,8 +254,8 @@ def priorities(args):
             rows.append([kind, f"{rate:g}", name, len(requests), ttft(requests), spread(chosen, p99("ttft"), 2),
                          f"{sum(one['tpot'] for one in requests) / len(requests):.3f}",
                          spread(chosen, p99("stall"), 2)])
-    return found, table(["requests", "others, requests/s", "system", "number", "TTFT s (mean / p50 / p99)",
-                         "P99 TTFT s (spread)", "TPOT s, mean", "stall s, p99"], rows)
+    return found, table_of(["requests", "others, requests/s", "system", "number", "TTFT s (mean / p50 / p99)",
+                            "P99 TTFT s (spread)", "TPOT s, mean", "stall s, p99"], rows)
 
 
 def room(args):
@@ -283,8 +279,8 @@ def room(args):
                      f"{sum(one['tpot'] for one in others) / len(others):.3f}",
                      f"{share([one['stall'] for one in others], 0.99):.2f}", sum(each["preemptions"] for each in runs),
                      sum(each["moves"] for each in runs)])
-    return found, table(["system", "long prompts", "their TTFT s (mean / p50 / p99)", "least-greatest",
-                         "TPOT s of the others, mean", "their stall s, p99", "preemptions", "moves"], rows)
+    return found, table_of(["system", "long prompts", "their TTFT s (mean / p50 / p99)", "least-greatest",
+                            "TPOT s of the others, mean", "their stall s, p99", "preemptions", "moves"], rows)
 
 
 def main():
@@ -309,8 +305,7 @@ def main():
         every[what] = {" ".join(map(str, row)): runs for row, runs in found.items()}
         print(f"{what}\n{made}\n", flush=True)
         if args.into:
-            place = re.compile(rf"(<!-- {what} -->\n).*?(<!-- end -->)", re.DOTALL)
-            args.into.write_text(place.sub(rf"\g<1>{made}\n\g<2>", args.into.read_text()))
+            put(made, what, args.into)
         if args.json:
             args.json.write_text(json.dumps(every))
 
