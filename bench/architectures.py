@@ -22,7 +22,7 @@ import tempfile
 
 from tables import place_of, put, table_of
 
-LIKES = ("gpt-oss,gemma2,gemma3,gemma4,gemma4moe,glm4,glm4moe,minimax-m2,phi4,llama4,granite,granitemoe,olmo2,smollm3,"
+LIKES = ("gpt-oss,gemma2,gemma3,gemma4,gemma4-moe,glm4,glm4-moe,minimax-m2,phi4,llama4,granite,granite-moe,olmo2,smollm3,"
          "command-r,nemotron")
 ROWS = ("decode 1", "decode 8", "decode 32", "prefill 512")
 OURS = re.compile(r"(decode|prefill)\s+(\d+)\s+([\d.]+) tok/s")

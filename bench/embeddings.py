@@ -24,7 +24,7 @@ import tempfile
 from served import Served
 from tables import place_of, put, table_of
 
-LIKES = ("bge", "nomic-bert", "jina-bert-v2", "bge-m3")
+LIKES = ("bge", "nomic-bert", "jina-bert-v2", "bge-m3", "qwen3-embedding")
 QUANTS = ("f32", "q8_0", "q4_k")
 
 

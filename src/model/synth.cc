@@ -363,7 +363,6 @@ void set_chunks(GgufBuilder& builder, const SynthShape& shape) {
 void set_encoder(GgufBuilder& builder, const SynthShape& shape) {
     const auto key = [&](const char* rest) { return metadata_key(traits_of(shape), rest); };
     builder.set(key("attention.causal"), false);
-    builder.set(key("pooling_type"), static_cast<std::uint32_t>(shape.pooling));
     builder.set("tokenizer.ggml.token_type_count", static_cast<std::uint32_t>(shape.token_types()));
 }
 
@@ -428,8 +427,11 @@ void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quan
         }
     }
     if (shape.n_experts > 0) set_experts(builder, shape);
+    if (shape.reranks || shape.pooling != spec::Pooling::none) {
+        const auto pooling = shape.reranks ? spec::Pooling::rank : shape.pooling;
+        builder.set(key("pooling_type"), static_cast<std::uint32_t>(pooling));
+    }
     if (shape.reranks && !traits_of(shape).encoder) {
-        builder.set(key("pooling_type"), static_cast<std::uint32_t>(spec::Pooling::rank));
         builder.set(key("classifier.output_labels"), std::vector<std::string>{"yes", "no"});
         builder.set("tokenizer.chat_template.rerank", kRankTemplate);
     }

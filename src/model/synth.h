@@ -42,7 +42,7 @@ struct SynthShape {
     std::int32_t sliding_window = 0;  // or the positions of a chunk; 0: the architecture's own
     SynthRopeScaling rope_scaling = {};
     // It has the head, labels and template of a Qwen3-Reranker, or of an encoder the head of a
-    // cross-encoder (pooling must be rank).
+    // cross-encoder.
     bool reranks = false;
     std::int32_t rope_dim = 0;  // of a head; 0: all
     bool qkv_bias = false;      // where the architecture leaves it open
@@ -82,9 +82,8 @@ struct SynthShape {
     std::int32_t shared_kv_ffn = 0;
     // Layers behind the last that only predict; they are counted in the file, without tensors.
     std::int32_t n_skipped_layers = 0;
-    // Of an encoder: as its file says it, and whether its vocabulary is one of unigrams; else it is
-    // one of word pieces.
-    spec::Pooling pooling = spec::Pooling::none;
+    spec::Pooling pooling = spec::Pooling::none;  // of a model that does not rank
+    // Whether an encoder's vocabulary is one of unigrams; else it is one of word pieces.
     bool unigrams = false;
 
     bool shares_kv(std::int32_t layer) const { return layer >= n_layers - n_shared_kv_layers; }

@@ -28,7 +28,7 @@ void scale_as_granite(SynthShape& shape) {
     shape.embedding_scale = 12.0F;
     shape.residual_scale = 0.22F;
     shape.attention_scale = 0.03125F;
-    shape.logit_scale = 0.5F;
+    shape.logit_scale = 2.0F;
 }
 
 void make_gemma4(SynthShape& shape) {
@@ -97,6 +97,14 @@ void add_dense_likes(std::vector<SynthShape>& all) {
     gemma4_e.layer_input = 256;
     gemma4_e.n_shared_kv_layers = 5;
     gemma4_e.shared_kv_ffn = 1536;
+    for (const bool reranks : {false, true}) {
+        SynthShape& qwen3 = add(reranks ? "qwen3-reranker" : "qwen3-embedding", "qwen3");
+        qwen3.head_dim = 64;
+        qwen3.rope_base = 1e6F;
+        qwen3.tied_embeddings = true;
+        qwen3.reranks = reranks;
+        if (!reranks) qwen3.pooling = spec::Pooling::last;
+    }
 }
 
 void add_likes_with_experts(std::vector<SynthShape>& all) {
@@ -108,11 +116,11 @@ void add_likes_with_experts(std::vector<SynthShape>& all) {
         shape.n_experts_used = 2;
         return shape;
     };
-    SynthShape& granitemoe = add("granitemoe", "granitemoe");
+    SynthShape& granitemoe = add("granite-moe", "granitemoe");
     granitemoe.tied_embeddings = true;
     granitemoe.shared_ffn = 512;
     scale_as_granite(granitemoe);
-    SynthShape& glm4moe = add("glm4moe", "glm4moe");
+    SynthShape& glm4moe = add("glm4-moe", "glm4moe");
     glm4moe.rope_base = 1e6F;
     glm4moe.rope_dim = 16;
     glm4moe.qkv_bias = true;
@@ -122,7 +130,7 @@ void add_likes_with_experts(std::vector<SynthShape>& all) {
     glm4moe.selection_bias = true;
     glm4moe.expert_weight_scale = 2.5F;
     glm4moe.n_skipped_layers = 1;
-    SynthShape& gemma4moe = add("gemma4moe", "gemma4");
+    SynthShape& gemma4moe = add("gemma4-moe", "gemma4");
     gemma4moe.dense_ffn = 512;
     make_gemma4(gemma4moe);
     SynthShape& minimax = add("minimax-m2", "minimax-m2");
@@ -167,7 +175,6 @@ void add_encoder_likes(std::vector<SynthShape>& all) {
     m3.unigrams = true;
     for (const bool unigrams : {false, true}) {
         SynthShape& ranker = add(unigrams ? "bge-reranker" : "minilm-reranker", "bert");
-        ranker.pooling = spec::Pooling::rank;
         ranker.reranks = true;
         ranker.unigrams = unigrams;
     }

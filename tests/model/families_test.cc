@@ -117,9 +117,9 @@ TEST_F(Families, GraniteHasFourFactors) {
     EXPECT_EQ(config.embedding_scale, 12.0F);
     EXPECT_EQ(config.residual_scale, 0.22F);
     EXPECT_EQ(config.attention_scale, 0.03125F);
-    EXPECT_EQ(config.logit_scale, 2.0F);  // the file says by what logits are divided
+    EXPECT_EQ(config.logit_scale, 0.5F);  // the file says by what logits are divided
     EXPECT_THAT(describe_text(*like("granite")),
-                HasSubstr("embeddings 12, residuals 0.22, scores 0.03125, logits 2"));
+                HasSubstr("embeddings 12, residuals 0.22, scores 0.03125, logits 0.5"));
 }
 
 TEST_F(Families, Llama4HasChunksATemperatureAndExpertsThatReadWeightedRows) {
@@ -259,14 +259,14 @@ TEST_F(Families, Gemma4HasHeadsOfTwoSizes) {
     EXPECT_THAT(describe_text(*file),
                 HasSubstr("8 heads of 128, 2 KV heads, 8 of 64 in layers with "
                           "the window, the last 512 positions"));
-    const ModelConfig mixed = config_of("gemma4moe");
+    const ModelConfig mixed = config_of("gemma4-moe");
     EXPECT_TRUE(mixed.dense_beside_experts && mixed.fused_experts);
     EXPECT_EQ(mixed.dense_width(0), 512);
     EXPECT_EQ(mixed.ffn, 256);
 }
 
 TEST_F(Families, Glm4MoeHasADenseLayerASharedExpertAndSigmoids) {
-    const auto file = like("glm4moe");
+    const auto file = like("glm4-moe");
     const ModelConfig config = *read_model_config(*file);
     EXPECT_EQ(config.n_layers, 4);  // one of five predicts more tokens and is left out
     EXPECT_EQ(config.n_skipped_layers, 1);
@@ -340,7 +340,7 @@ std::string problem_with(const GgufFile& file, const std::string& key, GgufValue
 TEST_F(Families, Glm4MoeMayHaveItsExpertsInGroups) {
     SynthShape shape;
     for (const SynthShape& like : synth_likes()) {
-        if (like.name == "glm4moe") shape = like;
+        if (like.name == "glm4-moe") shape = like;
     }
     shape.n_expert_groups = 4;
     shape.n_expert_groups_used = 2;
@@ -401,7 +401,7 @@ TEST_F(Families, Llama4sThatWeCannotRunAreRefusedByName) {
 }
 
 TEST_F(Families, ExpertsThatAreRoutedInAnotherWayAreRefusedByName) {
-    const auto file = like("glm4moe");
+    const auto file = like("glm4-moe");
     EXPECT_EQ(problem_with(*file, "", 0U), "");
     // What the layers left out are made of does not matter.
     EXPECT_EQ(problem_with(*file, "", 0U, "blk.4.nextn.eh_proj.weight"), "");

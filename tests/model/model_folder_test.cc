@@ -155,7 +155,7 @@ TEST_F(Folder, HoldsTheTensorsOfTheGgufFile) {
          {"tiny",         "tiny-tied",     "tiny-qwen2", "tiny-qwen3",     "tiny-mistral",
           "tiny-mixtral", "tiny-qwen3moe", "smollm3",    "olmo2",          "glm4",
           "phi4",         "granite",       "command-r",  "command-r-plus", "nemotron",
-          "gemma2",       "gemma3",        "gemma4",     "granitemoe",     "glm4moe",
+          "gemma2",       "gemma3",        "gemma4",     "granite-moe",    "glm4-moe",
           "minimax-m2"}) {
         for (const TensorType type : {TensorType::bf16, TensorType::f16, TensorType::f32}) {
             // To a sanitizer both types of sixteen bits are the same.
@@ -221,7 +221,7 @@ TEST_F(Folder, OfGptOssHasExpertsInMxfp4) {
 // GGUF files have gate and up of all experts in one tensor; of a folder they are two. The text
 // model of a folder with more is read alone.
 TEST_F(Folder, OfGemma4HasItsExpertsAndItsTextModelAlone) {
-    const SynthShape shape = shape_named("gemma4moe");
+    const SynthShape shape = shape_named("gemma4-moe");
     const auto file = synth(shape, TensorType::f32);
     HfFolderWriter writer(*file, path(), 2);
     writer.sees_images = true;
@@ -326,7 +326,7 @@ TEST_F(Folder, Llama4sOfOtherKindsAreRefused) {
 }
 
 TEST_F(Folder, ExpertsMayBeInGroups) {
-    SynthShape shape = shape_named("glm4moe");
+    SynthShape shape = shape_named("glm4-moe");
     shape.n_expert_groups = 4;
     shape.n_expert_groups_used = 2;
     const auto file = synth(shape, TensorType::f16);
