@@ -144,7 +144,69 @@ std::int32_t dense_layers(const ModelShape& shape) {
     return count;
 }
 
+// Whether each layer is counted by itself: such a model has no experts.
+bool counts_each_layer(const ModelShape& shape) {
+    return shape.layer_input > 0 || shape.n_shared_kv_layers > 0;
+}
+
+struct LayerElements {
+    std::int64_t matrices = 0;
+    std::int64_t vectors = 0;
+};
+
+// Of one layer of a model that counts each.
+LayerElements elements_of_layer(const ModelShape& shape, std::int32_t layer) {
+    const bool full = shape.n_full_layers > 0 && !shape.window.has(layer);
+    const bool shares = layer >= shape.n_layers - shape.n_shared_kv_layers;
+    const std::int64_t head = full ? shape.full_head_dim : shape.head_dim;
+    const std::int64_t keys = head * (full ? shape.full_kv_heads : shape.n_kv_heads);
+    const int of_keys = shares ? 0 : (full && shape.keys_are_values ? 1 : 2);
+    const bool other_width = shares && shape.shared_kv_ffn > 0;
+    LayerElements elements;
+    elements.matrices =
+        shape.hidden * (2 * shape.n_heads * head + of_keys * keys) +
+        feed_forward_elements(shape, other_width ? shape.shared_kv_ffn : shape.ffn) +
+        std::int64_t{2} * shape.hidden * shape.layer_input;
+    const std::int32_t norms = shape.layer_norms + (shape.layer_input > 0 ? 1 : 0);
+    elements.vectors = std::int64_t{norms} * shape.hidden + (shares ? 1 : 2) * head +
+                       (shape.n_full_layers > 0 ? 1 : 0);
+    return elements;
+}
+
+// Of the tables that every layer reads, and what is made of a row of them: of all layers together.
+std::int64_t layer_input_elements(const ModelShape& shape) {
+    return std::int64_t{shape.layer_input} * shape.n_layers;
+}
+
+std::int64_t parameters_of_each_layer(const ModelShape& shape) {
+    std::int64_t sum = layer_input_elements(shape) * (std::int64_t{shape.vocab} + shape.hidden) +
+                       shape.layer_input +
+                       std::int64_t{shape.vocab} * shape.hidden * (shape.tied_embeddings ? 1 : 2) +
+                       head_vector_elements(shape);
+    for (std::int32_t layer = 0; layer < shape.n_layers; ++layer) {
+        const LayerElements elements = elements_of_layer(shape, layer);
+        sum += elements.matrices + elements.vectors;
+    }
+    return sum;
+}
+
+// The last layer of this one's kind of window that has keys and values of its own; -1: there is
+// none.
+std::int32_t kv_layer(const ModelShape& shape, std::int32_t layer) {
+    std::int32_t source = shape.n_layers - shape.n_shared_kv_layers - 1;
+    while (source >= 0 && shape.window.has(source) != shape.window.has(layer)) --source;
+    return source;
+}
+
+std::int32_t joined_layers(const ModelShape& shape) {
+    std::int32_t first = shape.n_layers;
+    for (std::int32_t l = shape.n_layers - shape.n_shared_kv_layers; l < shape.n_layers; ++l)
+        first = std::min(first, kv_layer(shape, l));
+    return shape.n_layers - first;
+}
+
 std::int64_t parameters(const ModelShape& shape, std::int64_t layer_matrices) {
+    if (counts_each_layer(shape)) return parameters_of_each_layer(shape);
     const std::int64_t embedding = std::int64_t{shape.vocab} * shape.hidden;
     const std::int64_t dense = dense_layers(shape);
     const std::int64_t biases = shape.expert_bias ? shape.n_experts : 0;
@@ -314,10 +376,6 @@ base::Status read_shape_experts(const JsonPlace& root, const ShapeFamily& family
 
 // Heads of layers without a window. The number of layers and the heads of the others must be set.
 base::Status read_full_heads(const JsonPlace& root, ModelShape& shape) {
-    for (const char* key : {"num_kv_shared_layers", "hidden_size_per_layer_input"}) {
-        TRY(const std::int32_t size, root.whole_or_zero(key, kMostWide));
-        if (size > 0) return root.child(key).error("0");
-    }
     if (shape.n_full_layers == 0) return base::Ok{};
     TRY(shape.full_head_dim, root.count_or("global_head_dim", kMostCount, shape.head_dim));
     if (shape.full_head_dim > 100'000) {
@@ -336,6 +394,29 @@ base::Status read_full_heads(const JsonPlace& root, ModelShape& shape) {
         return root.child("num_global_key_value_heads")
             .error("a divisor of num_attention_heads and of num_key_value_heads");
     }
+    return base::Ok{};
+}
+
+// Inputs of layers, and layers that share keys and values. The widths and windows must be set.
+base::Status read_layer_inputs(const JsonPlace& root, ModelShape& shape) {
+    const char* kInput = "hidden_size_per_layer_input";
+    const char* kShared = "num_kv_shared_layers";
+    TRY(shape.layer_input, root.whole_or_zero(kInput, kMostWide));
+    TRY(shape.n_shared_kv_layers, root.whole_or_zero(kShared, kMostWide));
+    if (!counts_each_layer(shape)) return base::Ok{};
+    if (shape.layer_input > 1'000'000) return root.child(kInput).error("0 to 1000000");
+    if (shape.n_shared_kv_layers >= shape.n_layers)
+        return root.child(kShared).error("fewer than num_hidden_layers");
+    if (shape.n_experts > 0) {
+        return root.child(shape.layer_input > 0 ? kInput : kShared)
+            .error("0 in a model with experts");
+    }
+    for (std::int32_t l = shape.n_layers - shape.n_shared_kv_layers; l < shape.n_layers; ++l) {
+        if (kv_layer(shape, l) >= 0) continue;
+        return root.child(kShared).error("layers of each kind that share no keys and values");
+    }
+    TRY(const bool wide, root.flag_or("use_double_wide_mlp", false));
+    if (wide && shape.ffn <= 10'000'000) shape.shared_kv_ffn = 2 * shape.ffn;
     return base::Ok{};
 }
 
@@ -423,6 +504,11 @@ base::Status read_family(const JsonPlace& root, ModelShape& shape) {
             TRY(shape.n_full_layers, count_full_layers(root));
             if (shape.n_full_layers > shape.n_layers)
                 return root.child("layer_types").error("one name a layer");
+        } else {
+            for (const char* key : {"num_kv_shared_layers", "hidden_size_per_layer_input"}) {
+                TRY(const std::int32_t size, root.whole_or_zero(key, kMostWide));
+                if (size > 0) return root.child(key).error("0");
+            }
         }
         TRY_VOID(read_window(root, family, shape));
         return read_shape_experts(root, family, shape);
@@ -496,18 +582,37 @@ ModelSpec model_spec(const ModelShape& shape, WeightFormat format) {
     const std::int64_t other_bytes =
         bytes(layer_matrix_elements(shape), vectors + (shape.expert_bias ? shape.n_experts : 0));
     std::vector<std::int64_t> bytes_of_layer;
-    for (std::int32_t l = 0; l < shape.n_layers; ++l)
-        bytes_of_layer.push_back(is_dense(shape, l) ? dense_bytes : other_bytes);
+    double elements_of_each = 0;
+    for (std::int32_t l = 0; l < shape.n_layers; ++l) {
+        if (!counts_each_layer(shape)) {
+            bytes_of_layer.push_back(is_dense(shape, l) ? dense_bytes : other_bytes);
+            continue;
+        }
+        const LayerElements elements = elements_of_layer(shape, l);
+        bytes_of_layer.push_back(bytes(elements.matrices, elements.vectors));
+        elements_of_each += static_cast<double>(elements.matrices);
+    }
     set_layer_sizes(spec, std::move(bytes_of_layer));
     const double dense_share = static_cast<double>(dense_layers(shape)) / shape.n_layers;
     const double other_share = 1 - dense_share;
     spec.flops_per_token_layer =
         2 * (dense_share * static_cast<double>(dense_matrix_elements(shape)) +
              other_share * static_cast<double>(active_layer_matrix_elements(shape)));
+    if (counts_each_layer(shape)) {  // with a layer's part of the projection of embeddings
+        spec.flops_per_token_layer =
+            2 * elements_of_each / shape.n_layers + 2.0 * shape.layer_input * shape.hidden;
+    }
     const double embedding = static_cast<double>(shape.vocab) * shape.hidden;
     // A tied embedding is stored once, as the head; whoever runs the head holds it.
     const double per_element = shape.tied_embeddings ? head_bytes(format) : matrix_bytes(format);
     spec.embedding_bytes = whole(embedding * per_element);
+    if (shape.layer_input > 0) {
+        const double all = static_cast<double>(layer_input_elements(shape));
+        spec.common_bytes = spec.embedding_bytes + whole(all * shape.vocab * head_bytes(format)) +
+                            bytes(layer_input_elements(shape) * shape.hidden, shape.layer_input);
+        spec.embedding_bytes = 0;
+    }
+    spec.joined_layers = joined_layers(shape);
     spec.head_bytes =
         whole(embedding * head_bytes(format) +
               static_cast<double>(head_vector_elements(shape)) * vector_bytes(format));
@@ -571,15 +676,18 @@ base::Result<ModelShape> parse_model_config(std::string_view text, const std::st
     TRY_VOID(read_full_heads(root, shape));
     const bool narrow = shape.n_experts > 0 && root.has("moe_intermediate_size");
     TRY(shape.ffn, root.count(narrow ? "moe_intermediate_size" : "intermediate_size", kMostCount));
+    TRY_VOID(read_layer_inputs(root, shape));
     TRY(shape.vocab, root.count("vocab_size", kMostCount));
     TRY(shape.context_length, root.count_or("max_position_embeddings", kMostCount, 2048));
     TRY(shape.tied_embeddings, root.flag_or("tie_word_embeddings", shape.tied_embeddings));
     // So that every count of weights fits 64 bits.
     const double widths = static_cast<double>(std::max(shape.n_experts, 1)) * shape.ffn +
                           static_cast<double>(shape.dense_ffn) + shape.shared_ffn +
+                          static_cast<double>(shape.shared_kv_ffn) + shape.layer_input +
                           static_cast<double>(shape.n_heads) * largest_head_dim(shape);
     if (shape.hidden > 1'000'000 || shape.ffn > kMostWide || shape.n_heads > 100'000 ||
-        shape.head_dim > 100'000 || 4.0 * shape.n_layers * shape.hidden * widths > 1e18) {
+        shape.head_dim > 100'000 || 4.0 * shape.n_layers * shape.hidden * widths > 1e18 ||
+        4.0 * shape.n_layers * shape.layer_input * shape.vocab > 1e18) {
         return root.complaint("the sizes are beyond any model's");
     }
     return shape;

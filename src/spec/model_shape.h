@@ -54,6 +54,13 @@ struct ModelShape {
     // Of the other layers only those have experts whose number, from 1, is a multiple of this.
     std::int32_t expert_period = 1;
     AttentionWindow window = {};
+    // Above 0: every layer reads so many numbers of each token, from tables that everybody holds.
+    std::int32_t layer_input = 0;
+    // The last so many layers have no keys and values of their own, and attend to those of the last
+    // layer with the same kind of window that has; their feed-forwards have width shared_kv_ffn, 0:
+    // that of the others.
+    std::int32_t n_shared_kv_layers = 0;
+    std::int32_t shared_kv_ffn = 0;
 
     bool operator==(const ModelShape&) const = default;
 };
@@ -69,7 +76,8 @@ std::int64_t layer_matrix_elements(const ModelShape& shape);         // as store
 std::int64_t active_layer_matrix_elements(const ModelShape& shape);  // that one token uses
 std::int64_t parameter_count(const ModelShape& shape);
 std::int64_t active_parameter_count(const ModelShape& shape);
-// Layers with experts and without differ in size; where heads do, all count as the largest.
+// Layers with experts and without differ in size, and so do those of a model with inputs of layers
+// or shared keys and values; in others whose heads differ all layers count as the largest.
 ModelSpec model_spec(const ModelShape& shape, WeightFormat format);
 
 // What our engines hold and send: K and V in 16-bit floats, activations in 32 bits.

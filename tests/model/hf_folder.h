@@ -232,8 +232,11 @@ class HfFolderWriter {
         config["global_head_dim"] = c.head_dim;
         config["num_global_key_value_heads"] = c.n_kv_heads;
         config["attention_k_eq_v"] = c.keys_are_values;
-        config["hidden_size_per_layer_input"] = 0;
-        config["num_kv_shared_layers"] = 0;
+        config["hidden_size_per_layer_input"] = c.layer_input;
+        config["num_kv_shared_layers"] = c.n_shared_kv_layers;
+        config["vocab_size_per_layer_input"] = c.vocab;
+        config["use_double_wide_mlp"] = !c.dense_widths.empty();
+        if (!c.dense_widths.empty()) config["intermediate_size"] = c.dense_widths.front();
         config["enable_moe_block"] = c.n_experts > 0;
         config["num_experts"] = Json();
         if (c.n_experts > 0) {
@@ -402,10 +405,11 @@ class HfFolderWriter {
              const std::string& bytes) {
         const std::size_t part = n_tensors_++ % parts_.size();
         const bool inner = sees_images && name.starts_with("model.layers.");
+        const bool outer = name == "model.norm.weight" || name.starts_with("model.embed_tokens") ||
+                           name.starts_with("model.per_layer_");
         const bool of_text =
             inner ||
-            (sees_images && (name == "model.norm.weight" || name == "model.embed_tokens.weight" ||
-                             (type_ == "llama4_text" && name == "lm_head.weight")));
+            (sees_images && (outer || (type_ == "llama4_text" && name == "lm_head.weight")));
         const std::string full = !of_text ? name
                                  : type_ == "llama4_text"
                                      ? "language_model." + name
@@ -427,6 +431,9 @@ class HfFolderWriter {
             {"token_embd.weight", "model.embed_tokens.weight"},
             {"output_norm.weight", "model.norm.weight"},
             {"output_norm.bias", "model.norm.bias"},
+            {"per_layer_token_embd.weight", "model.embed_tokens_per_layer.weight"},
+            {"per_layer_model_proj.weight", "model.per_layer_model_projection.weight"},
+            {"per_layer_proj_norm.weight", "model.per_layer_projection_norm.weight"},
             {"output.weight", "lm_head.weight"}};
         if (const auto found = kOuter.find(name); found != kOuter.end()) return found->second;
         static const std::map<std::string, std::string> kInner{
@@ -464,6 +471,9 @@ class HfFolderWriter {
               {"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
               {"post_ffw_norm_2", "post_feedforward_layernorm_2"},
               {"layer_output_scale", "layer_scalar"},
+              {"inp_gate", "per_layer_input_gate"},
+              {"proj", "per_layer_projection"},
+              {"post_norm", "post_per_layer_input_norm"},
               {"ffn_gate_up_exps", "experts.gate_up_proj"},
               {"ffn_down_exps", "experts.down_proj"},
               {"ffn_gate_inp", "router.proj"}}},

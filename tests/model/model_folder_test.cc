@@ -9,10 +9,13 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <numbers>
 #include <optional>
+#include <tuple>
+#include <utility>
 
 #include "base/effort.h"
 #include "hf_folder.h"
@@ -102,6 +105,9 @@ void expect_same_config(const ModelConfig& a, const ModelConfig& b) {
     EXPECT_EQ(a.windowed_head_dim, b.windowed_head_dim);
     EXPECT_EQ(a.windowed_rope_dim, b.windowed_rope_dim);
     EXPECT_EQ(a.keys_are_values, b.keys_are_values);
+    EXPECT_EQ(a.layer_input, b.layer_input);
+    EXPECT_EQ(a.n_shared_kv_layers, b.n_shared_kv_layers);
+    EXPECT_EQ(a.dense_widths, b.dense_widths);
     EXPECT_EQ(a.dense_beside_experts, b.dense_beside_experts);
     EXPECT_EQ(a.expert_period, b.expert_period);
     EXPECT_EQ(a.weighted_expert_inputs, b.weighted_expert_inputs);
@@ -155,8 +161,8 @@ TEST_F(Folder, HoldsTheTensorsOfTheGgufFile) {
          {"tiny",         "tiny-tied",     "tiny-qwen2", "tiny-qwen3",     "tiny-mistral",
           "tiny-mixtral", "tiny-qwen3moe", "smollm3",    "olmo2",          "glm4",
           "phi4",         "granite",       "command-r",  "command-r-plus", "nemotron",
-          "gemma2",       "gemma3",        "gemma4",     "granite-moe",    "glm4-moe",
-          "minimax-m2"}) {
+          "gemma2",       "gemma3",        "gemma4",     "gemma4-e",       "granite-moe",
+          "glm4-moe",     "minimax-m2"}) {
         for (const TensorType type : {TensorType::bf16, TensorType::f16, TensorType::f32}) {
             // To a sanitizer both types of sixteen bits are the same.
             if (kSanitized && type == TensorType::f16) continue;
@@ -180,7 +186,9 @@ TEST_F(Folder, HoldsTheTensorsOfTheGgufFile) {
             EXPECT_EQ(by_shape.head_bytes, spec.head_bytes) << name;
             EXPECT_EQ(by_shape.kv_bytes_per_token_layer, spec.kv_bytes_per_token_layer) << name;
             EXPECT_EQ(by_shape.layer_expert_bytes, spec.layer_expert_bytes) << name;
-            if (planned->n_full_layers == 0) {
+            EXPECT_EQ(by_shape.common_bytes, spec.common_bytes) << name;
+            EXPECT_EQ(by_shape.joined_layers, spec.joined_layers) << name;
+            if (planned->n_full_layers == 0 || planned->layer_input > 0) {
                 EXPECT_EQ(by_shape.flops_per_token_layer, spec.flops_per_token_layer) << name;
             } else {  // heads that differ all count as the largest
                 EXPECT_GT(by_shape.flops_per_token_layer, spec.flops_per_token_layer) << name;
@@ -356,18 +364,78 @@ TEST_F(Folder, ExpertsMayBeInGroups) {
     }
 }
 
-TEST_F(Folder, Gemma4sWithEmbeddingsOfLayersOrSharedKeysAreRefused) {
-    const auto file = synth(shape_named("gemma4"), TensorType::f16);
-    for (const char* key : {"hidden_size_per_layer_input", "num_kv_shared_layers"}) {
-        HfFolderWriter writer(*file, path());
-        writer.write();
-        writer.config[key] = 8;
-        test_support::write_file(path() + "/config.json", writer.config.dump());
-        EXPECT_THAT(ModelFolder::open(path()).error().message,
-                    HasSubstr(std::string("config.json: ") + key + ": expected 0"));
-        EXPECT_THAT(spec::read_model_config_file(path() + "/config.json").error().message,
-                    HasSubstr(key));
-    }
+// Inputs of layers, shared keys and values, wider feed-forwards behind them; published folders see
+// and hear, too, and have keys and values that nobody reads.
+TEST_F(Folder, OfGemma4EIsTheGgufFileAndLeavesOutKeysThatNobodyReads) {
+    const SynthShape shape = shape_named("gemma4-e");
+    const auto file = synth(shape, TensorType::bf16);
+    HfFolderWriter writer(*file, path(), 2);
+    writer.sees_images = true;
+    writer.write();
+    const std::string layer = "model.language_model.layers.7.";
+    test_support::SafetensorsWriter spare;
+    spare.add(layer + "self_attn.k_proj.weight", "BF16", {64, 256}, std::string(64 * 256 * 2, 1));
+    spare.add(layer + "self_attn.v_proj.weight", "BF16", {64, 256}, std::string(64 * 256 * 2, 1));
+    spare.add(layer + "self_attn.k_norm.weight", "BF16", {64}, std::string(64 * 2, 1));
+    test_support::write_file(path() + "/model-3-of-2.safetensors", spare.take());
+    std::filesystem::remove(path() + "/model.safetensors.index.json");
+    const auto folder = ModelFolder::open(path());
+    ASSERT_TRUE(folder.ok()) << folder.error().message;
+    expect_same_config(*read_model_config(**folder), *read_model_config(*file));
+    expect_same_tensors(*file, **folder);
+    const auto planned = spec::read_model_config_file(path() + "/config.json");
+    ASSERT_TRUE(planned.ok()) << planned.error().message;
+    const spec::ModelSpec by_shape = model_spec(*planned, spec::WeightFormat::f32);
+    const spec::ModelSpec spec = *read_model_spec(*synth(shape, TensorType::f32));
+    EXPECT_EQ(by_shape.bytes_of_layer, spec.bytes_of_layer);
+    EXPECT_EQ(by_shape.embedding_bytes, 0);
+    // The divisors of rope are no parameters.
+    EXPECT_EQ(parameter_count(*planned), collect_info(*file).parameters - 64);
+
+    test_support::SafetensorsWriter other;
+    other.add("model.language_model.layers.3.self_attn.k_proj.bias", "BF16", {64},
+              std::string(64 * 2, 1));
+    test_support::write_file(path() + "/model-3-of-2.safetensors", other.take());
+    EXPECT_THAT(ModelFolder::open(path()).error().message,
+                HasSubstr("layers.3.self_attn.k_proj.bias: not part of a gemma4 model"));
+}
+
+TEST_F(Folder, Gemma4EsThatWeCannotRunAreRefusedByName) {
+    const auto file = synth(shape_named("gemma4-e"), TensorType::f16);
+    HfFolderWriter writer(*file, path());
+    writer.write();
+    const auto problems = [&](const char* key, const Json& value) {
+        Json changed = writer.config;
+        changed[key] = value;
+        test_support::write_file(path() + "/config.json", changed.dump());
+        const auto opened = ModelFolder::open(path());
+        const auto planned = spec::read_model_config_file(path() + "/config.json");
+        return std::pair(opened.ok() ? "" : opened.error().message,
+                         planned.ok() ? "" : planned.error().message);
+    };
+    EXPECT_EQ(problems("hidden_act", "gelu_pytorch_tanh"), std::pair(std::string(), std::string()));
+    auto [opened, planned] = problems("num_kv_shared_layers", 10);
+    EXPECT_THAT(opened, HasSubstr("config.json: num_kv_shared_layers: expected 0 to 9"));
+    EXPECT_THAT(planned, HasSubstr("num_kv_shared_layers: expected fewer than"));
+    std::tie(opened, planned) = problems("num_kv_shared_layers", 7);
+    EXPECT_THAT(opened, HasSubstr("num_kv_shared_layers: expected layers of each kind"));
+    EXPECT_THAT(planned, HasSubstr("num_kv_shared_layers: expected layers of each kind"));
+    std::tie(opened, planned) = problems("hidden_size_per_layer_input", 128);
+    EXPECT_THAT(opened, HasSubstr("embed_tokens_per_layer.weight: shape [2048, 2560], expected"));
+    std::tie(opened, planned) = problems("vocab_size_per_layer_input", 1024);
+    EXPECT_THAT(opened, HasSubstr("vocab_size_per_layer_input: expected 2048, as vocab_size"));
+    std::tie(opened, planned) = problems("use_double_wide_mlp", false);
+    EXPECT_THAT(opened, HasSubstr("layers.5.mlp.gate_proj.weight: shape [1536, 256], expected"));
+
+    const auto mixed = synth(shape_named("gemma4-moe"), TensorType::f16);
+    HfFolderWriter with_experts(*mixed, path());
+    with_experts.write();
+    writer.config = with_experts.config;
+    std::tie(opened, planned) = problems("hidden_size_per_layer_input", 8);
+    EXPECT_THAT(opened,
+                HasSubstr("hidden_size_per_layer_input: expected 0 in a model with experts"));
+    EXPECT_THAT(planned,
+                HasSubstr("hidden_size_per_layer_input: expected 0 in a model with experts"));
 }
 
 TEST_F(Folder, Gemma4sWhoseUsualRopeTurnsAPartOfAHeadAreRefused) {

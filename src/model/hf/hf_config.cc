@@ -62,7 +62,9 @@ class ConfigReader {
 
     base::Status refuse_what_we_lack() {
         if (family_.experts == HfExperts::gpt_oss) TRY_VOID(check_quantisation_of_gpt_oss());
-        TRY_VOID(refuse_of_windowed_heads());
+        if (config_.traits->windowed_heads) {
+            TRY(has_experts_, root_.flag_or("enable_moe_block", false));
+        }
         const bool gelu = config_.traits->activation == Activation::gelu;
         const char* key =
             gelu && root_.present("hidden_activation") ? "hidden_activation" : "hidden_act";
@@ -83,17 +85,6 @@ class ConfigReader {
             TRY(const float limit, root_.positive_or("swiglu_limit", 7));
             if (limit != 7.0F) return root_.child("swiglu_limit").error("7");
         }
-        return base::Ok{};
-    }
-
-    // Mechanisms that some models of a family with heads of two sizes have.
-    base::Status refuse_of_windowed_heads() {
-        if (!config_.traits->windowed_heads) return base::Ok{};
-        for (const char* key : {"num_kv_shared_layers", "hidden_size_per_layer_input"}) {
-            TRY(const std::int32_t size, root_.whole_or_zero(key, kMaxCount));
-            if (size > 0) return root_.child(key).error("0");
-        }
-        TRY(has_experts_, root_.flag_or("enable_moe_block", false));
         return base::Ok{};
     }
 
@@ -153,10 +144,52 @@ class ConfigReader {
         set_count("block_count", config_.n_layers);
         set_count("embedding_length", config_.hidden);
         TRY_VOID(read_dense_parts());
-        set_count("feed_forward_length", config_.dense_ffn > 0 ? config_.dense_ffn : config_.ffn);
+        TRY_VOID(read_layer_inputs());
+        set_widths();
         set_count("vocab_size", config_.vocab);
         set(centred ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", epsilon);
         return base::Ok{};
+    }
+
+    // Inputs of layers, and layers that share keys and values, whose feed-forwards may be twice as
+    // wide.
+    base::Status read_layer_inputs() {
+        if (!config_.traits->layer_inputs) return base::Ok{};
+        const char* kInput = "hidden_size_per_layer_input";
+        const char* kShared = "num_kv_shared_layers";
+        const char* kVocabulary = "vocab_size_per_layer_input";
+        TRY(config_.layer_input, root_.whole_or_zero(kInput, limits::kMaxHidden));
+        TRY(config_.n_shared_kv_layers, root_.whole_or_zero(kShared, config_.n_layers - 1));
+        set_count("embedding_length_per_layer_input", config_.layer_input);
+        set_count("attention.shared_kv_layers", config_.n_shared_kv_layers);
+        const bool inputs = config_.layer_input > 0;
+        if (has_experts_ && (inputs || config_.n_shared_kv_layers > 0))
+            return root_.child(inputs ? kInput : kShared).error("0 in a model with experts");
+        TRY(const std::int32_t rows,
+            root_.count_or(kVocabulary, limits::kMaxVocabulary, config_.vocab));
+        if (inputs && rows != config_.vocab)
+            return root_.child(kVocabulary)
+                .error(fmt::format("{}, as vocab_size says", config_.vocab));
+        TRY(const bool wide, root_.flag_or("use_double_wide_mlp", false));
+        if (!wide || config_.n_shared_kv_layers == 0) return base::Ok{};
+        if (config_.ffn > limits::kMaxFeedForward / 2) {
+            return root_.child("use_double_wide_mlp")
+                .error(fmt::format("false: twice {} is more than {}, the limit", config_.ffn,
+                                   limits::kMaxFeedForward));
+        }
+        config_.shared_kv_ffn = 2 * config_.ffn;
+        return base::Ok{};
+    }
+
+    // One width of the feed-forwards, or that of each layer.
+    void set_widths() {
+        const char* kWidths = "feed_forward_length";
+        if (config_.shared_kv_ffn == 0)
+            return set_count(kWidths, config_.dense_ffn > 0 ? config_.dense_ffn : config_.ffn);
+        std::vector<std::int32_t> widths;
+        for (std::int32_t l = 0; l < config_.n_layers; ++l)
+            widths.push_back(config_.dense_width(l));
+        set(kWidths, std::move(widths));
     }
 
     // Layers without experts, the expert that every row visits, and layers behind the last.
@@ -341,6 +374,18 @@ class ConfigReader {
         set_count("attention.key_length_swa", config_.windowed_head_dim);
         set_count("attention.value_length_swa", config_.windowed_head_dim);
         set_count("rope.dimension_count_swa", config_.windowed_head_dim);
+        return check_shared_keys();
+    }
+
+    // A layer without keys and values of its own needs one of its kind of window that has some.
+    base::Status check_shared_keys() {
+        const std::vector<bool>& windowed = config_.windowed;
+        const auto end = windowed.end() - config_.n_shared_kv_layers;
+        for (auto shared = end; shared != windowed.end(); ++shared) {
+            if (std::find(windowed.begin(), end, *shared) != end) continue;
+            return root_.child("num_kv_shared_layers")
+                .error("layers of each kind that share no keys and values");
+        }
         return base::Ok{};
     }
 

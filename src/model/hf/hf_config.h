@@ -62,6 +62,11 @@ struct HfConfig {
     std::int32_t windowed_head_dim = 0;
     std::vector<bool> windowed;    // [n_layers]
     bool keys_are_values = false;  // of layers without the window
+    // See ModelConfig: what layers have of each token, how many share keys and values, and the
+    // width of the feed-forwards of these; 0: that of the others.
+    std::int32_t layer_input = 0;
+    std::int32_t n_shared_kv_layers = 0;
+    std::int32_t shared_kv_ffn = 0;
     // Before "layers.7." and such in the names of tensors.
     std::string prefix = "model.";
     std::string feed_forward = "mlp.";  // after "layers.7."
@@ -80,6 +85,13 @@ struct HfConfig {
     std::int32_t first_position = 0;
     std::int32_t n_token_types = 0;
     bool ranks_pairs = false;  // a cross-encoder, with its head
+
+    bool shares_kv(std::int32_t layer) const { return layer >= n_layers - n_shared_kv_layers; }
+    // Of the feed-forward of a layer without experts, or beside them.
+    std::int32_t dense_width(std::int32_t layer) const {
+        if (shares_kv(layer) && shared_kv_ffn > 0) return shared_kv_ffn;
+        return n_experts > 0 ? dense_ffn : ffn;
+    }
 };
 
 // text is the file's content, file its name for messages. Writes the keys of the model's

@@ -58,14 +58,25 @@ class List {
         }
         if (config_.n_experts > 0 && traits_.dense_beside_experts) {
             gemma4_experts(ours, theirs);
-            feed_forward(ours, theirs + config_.feed_forward);
+            feed_forward(index, ours, theirs + config_.feed_forward);
         } else if (config_.n_experts > 0 && index >= config_.n_dense_layers &&
                    (index + 1) % config_.expert_period == 0) {
             experts(ours, theirs);
         } else {
-            feed_forward(ours, theirs + config_.feed_forward);
+            feed_forward(index, ours, theirs + config_.feed_forward);
         }
         norm(traits_.output_norms, "post_ffw_norm", config_.norms.feed_forward_output);
+        if (config_.layer_input > 0) layer_input(ours, theirs);
+    }
+
+    // What all layers read of each token.
+    void layer_inputs() {
+        const std::int64_t all = std::int64_t{config_.layer_input} * config_.n_layers;
+        const std::string& prefix = config_.prefix;
+        matrix(kLayerInputTable, prefix + "embed_tokens_per_layer.weight", config_.vocab, all);
+        matrix(kLayerInputProjection, prefix + "per_layer_model_projection.weight", all,
+               config_.hidden);
+        vector(kLayerInputNorm, prefix + "per_layer_projection_norm.weight", config_.layer_input);
     }
 
     std::vector<HfTensor> take() { return std::move(tensors_); }
@@ -76,6 +87,7 @@ class List {
         const bool windowed =
             config_.windowed_head_dim > 0 && config_.windowed[static_cast<std::size_t>(index)];
         const std::int64_t head_dim = windowed ? config_.windowed_head_dim : config_.head_dim;
+        const bool has_keys = !config_.shares_kv(index);
         const std::int64_t q = config_.n_heads * head_dim;
         const std::int64_t kv =
             (windowed ? config_.windowed_kv_heads : config_.n_kv_heads) * head_dim;
@@ -84,9 +96,10 @@ class List {
         } else {
             matrix(ours + "attn_q.weight", theirs + "q_proj.weight", q, hidden).interleave_heads =
                 config_.interleaves ? config_.n_heads : 0;
-            matrix(ours + "attn_k.weight", theirs + "k_proj.weight", kv, hidden).interleave_heads =
-                config_.interleaves ? config_.n_kv_heads : 0;
-            if (windowed || !config_.keys_are_values)
+            if (has_keys)
+                matrix(ours + "attn_k.weight", theirs + "k_proj.weight", kv, hidden)
+                    .interleave_heads = config_.interleaves ? config_.n_kv_heads : 0;
+            if (has_keys && (windowed || !config_.keys_are_values))
                 matrix(ours + "attn_v.weight", theirs + "v_proj.weight", kv, hidden);
         }
         if (config_.qkv_bias) {
@@ -103,7 +116,9 @@ class List {
         } else if (config_.qk_norm) {
             const bool whole = traits_.qk_norm == QkNorm::projection;
             vector(ours + "attn_q_norm.weight", theirs + "q_norm.weight", whole ? q : head_dim);
-            vector(ours + "attn_k_norm.weight", theirs + "k_norm.weight", whole ? kv : head_dim);
+            if (has_keys)
+                vector(ours + "attn_k_norm.weight", theirs + "k_norm.weight",
+                       whole ? kv : head_dim);
         }
         if (traits_.output_bias)
             vector(ours + "attn_output.bias", theirs + "o_proj.bias", config_.hidden);
@@ -112,8 +127,17 @@ class List {
         matrix(ours + "attn_output.weight", theirs + "o_proj.weight", hidden, q);
     }
 
-    void feed_forward(const std::string& ours, const std::string& theirs) {
-        const std::int64_t ffn = config_.n_experts > 0 ? config_.dense_ffn : config_.ffn;
+    // What a layer makes of its input of a token.
+    void layer_input(const std::string& ours, const std::string& theirs) {
+        const std::int64_t hidden = config_.hidden;
+        const std::int64_t input = config_.layer_input;
+        matrix(ours + "inp_gate.weight", theirs + "per_layer_input_gate.weight", input, hidden);
+        matrix(ours + "proj.weight", theirs + "per_layer_projection.weight", hidden, input);
+        vector(ours + "post_norm.weight", theirs + "post_per_layer_input_norm.weight", hidden);
+    }
+
+    void feed_forward(std::int32_t index, const std::string& ours, const std::string& theirs) {
+        const std::int64_t ffn = config_.dense_width(index);
         if (traits_.fused_gate_up) {
             matrix(ours + "ffn_up.weight", theirs + "gate_up_proj.weight", 2 * ffn, config_.hidden);
         } else {
@@ -290,17 +314,24 @@ class List {
     std::vector<HfTensor> tensors_;
 };
 
-// 7 for "model.layers.7.mlp.gate.weight", -1 for a tensor outside the layers.
-std::int32_t layer_of(const HfConfig& config, std::string_view name) {
+// A tensor's layer and what follows it in the name: 7 and "mlp.gate.weight" for
+// "model.layers.7.mlp.gate.weight"; -1 for a tensor outside the layers.
+std::pair<std::int32_t, std::string_view> layer_of(const HfConfig& config, std::string_view name) {
     const std::string layers = config.prefix + "layers.";
-    if (!name.starts_with(layers)) return -1;
+    if (!name.starts_with(layers)) return {-1, name};
     name.remove_prefix(layers.size());
     std::int32_t layer = -1;
     const auto read = std::from_chars(name.data(), name.data() + name.size(), layer);
-    return read.ec == std::errc() &&
-                   name.substr(std::size_t(read.ptr - name.data())).starts_with('.')
-               ? layer
-               : -1;
+    const std::string_view rest = name.substr(std::size_t(read.ptr - name.data()));
+    if (read.ec != std::errc() || !rest.starts_with('.')) return {-1, name};
+    return {layer, rest.substr(1)};
+}
+
+// What published files have of layers that attend to another's keys and values, though nobody reads
+// it.
+bool is_of_keys(std::string_view rest) {
+    return rest.starts_with("self_attn.k_proj.") || rest.starts_with("self_attn.v_proj.") ||
+           rest.starts_with("self_attn.k_norm.");
 }
 
 }  // namespace
@@ -310,6 +341,7 @@ std::vector<HfTensor> hf_tensors(const HfConfig& config) {
     List list(config);
     list.matrix("token_embd.weight", config.prefix + "embed_tokens.weight", config.vocab,
                 config.hidden);
+    if (config.layer_input > 0) list.layer_inputs();
     for (std::int32_t layer = 0; layer < config.n_layers; ++layer) list.layer(layer);
     list.vector("output_norm.weight", config.prefix + "norm.weight", config.hidden);
     if (config.traits->norm_bias)
@@ -322,8 +354,10 @@ std::vector<HfTensor> hf_tensors(const HfConfig& config) {
 
 bool is_spare_hf_tensor(const HfConfig& config, std::string_view name) {
     if (config.traits->encoder) return is_spare_encoder_tensor(config, name);
-    const std::int32_t layer = layer_of(config, name);
+    const auto [layer, rest] = layer_of(config, name);
     if (layer >= config.n_layers && layer < config.n_layers + config.n_skipped_layers) return true;
+    if (layer >= 0 && layer < config.n_layers && config.shares_kv(layer) && is_of_keys(rest))
+        return true;
     // Where there is more than the text model, what reads images and sounds is left out.
     const bool of_others =
         config.prefix != "model." &&

@@ -35,7 +35,8 @@ struct HfTensor {
 // All tensors of the model but rope factors, in the order of a GGUF file.
 std::vector<HfTensor> hf_tensors(const HfConfig& config);
 // Whether a tensor is one that some files have and everybody computes: "….rotary_emb.inv_freq", and
-// a head that is the embedding; or one of the layers behind the last, which nobody loads.
+// a head that is the embedding; one of the layers behind the last, which nobody loads; or keys and
+// values of a layer that attends to another's.
 bool is_spare_hf_tensor(const HfConfig& config, std::string_view name);
 
 }  // namespace helix::model
