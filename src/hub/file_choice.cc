@@ -14,10 +14,19 @@ namespace {
 constexpr std::string_view kGguf = ".gguf";
 constexpr int kMostParts = 99'999;
 // Files of a published folder that are read when it is opened as a model.
-constexpr std::string_view kFolderFiles[] = {
-    "config.json",         "tokenizer.json",         "tokenizer_config.json",
-    "chat_template.jinja", "generation_config.json", "special_tokens_map.json",
-    "modules.json",        "1_Pooling/config.json",  "model.safetensors.index.json"};
+constexpr std::string_view kFolderFiles[] = {"config.json",
+                                             "tokenizer.json",
+                                             "tokenizer_config.json",
+                                             "chat_template.jinja",
+                                             "generation_config.json",
+                                             "special_tokens_map.json",
+                                             "modules.json",
+                                             "1_Pooling/config.json",
+                                             "model.safetensors.index.json",
+                                             "2_Dense/config.json",
+                                             "2_Dense/model.safetensors",
+                                             "3_Dense/config.json",
+                                             "3_Dense/model.safetensors"};
 
 std::string lowered(std::string_view text) {
     std::string out(text);
@@ -105,8 +114,10 @@ base::Result<FileChoice> choose_folder(std::span<const std::string> paths,
     const auto has = [&](std::string_view name) {
         return std::find(choice.paths.begin(), choice.paths.end(), name) != choice.paths.end();
     };
-    const auto weights = std::find_if(choice.paths.begin(), choice.paths.end(),
-                                      [](const auto& p) { return p.ends_with(".safetensors"); });
+    const auto weights =
+        std::find_if(choice.paths.begin(), choice.paths.end(), [](const std::string& p) {
+            return p.ends_with(".safetensors") && p.find('/') == std::string::npos;
+        });
     if (!has("config.json") || !has("tokenizer.json") || weights == choice.paths.end()) {
         return base::Error{
             base::Errc::not_found,

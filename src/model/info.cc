@@ -122,6 +122,7 @@ class TextLines {
 
 std::string window_text(const ModelConfig& config) {
     if (config.sliding_window == 0) return "";
+    if (config.encoder) return fmt::format(", positions up to {} away", config.sliding_window / 2);
     return config.chunked_attention ? fmt::format(", chunks of {} positions", config.sliding_window)
                                     : fmt::format(", the last {} positions", config.sliding_window);
 }
@@ -252,8 +253,9 @@ void add_config_lines(TextLines& out, const ModelInfo& info) {
         out.line("encoder",
                  config.rank_head.of_pairs
                      ? std::string("reads a query and a document, and ranks (a cross-encoder)")
-                     : fmt::format("makes embeddings, by pooling \"{}\", and writes no text",
-                                   spec::to_string(config.pooling)));
+                     : fmt::format("makes embeddings, by pooling \"{}\"{}, and writes no text",
+                                   spec::to_string(config.pooling),
+                                   config.dense_inner > 0 ? " and two dense layers" : ""));
     } else {
         out.line("output head", fmt::format("{}{}", human_bytes(spec.head_bytes),
                                             config.tied_embeddings ? " (the embedding's)" : ""));
@@ -323,6 +325,7 @@ nlohmann::json config_json(const ModelConfig& config) {
             {"attention_sinks", config.attention_sinks},
             {"layer_input", config.layer_input},
             {"shared_kv_layers", config.n_shared_kv_layers},
+            {"dense_inner", config.dense_inner},
             {"qk_norm", config.qk_norm != QkNorm::none},
             {"experts", config.n_experts},
             {"experts_used", config.n_experts_used},

@@ -20,10 +20,10 @@ namespace helix::model {
 namespace {
 
 constexpr const DecoderTraits* kArchitectures[] = {
-    &kLlama,  &kQwen2,    &kQwen3,   &kQwen3Moe,   &kSmolLm3,   &kOlmo2,
-    &kGlm4,   &kPhi3,     &kGranite, &kGraniteMoe, &kCommandR,  &kCohere2,
-    &kGemma2, &kGemma3,   &kGemma4,  &kGlm4Moe,    &kMiniMaxM2, &kGptOss,
-    &kLlama4, &kNemotron, &kBert,    &kNomicBert,  &kJinaBertV2};
+    &kLlama,  &kQwen2,    &kQwen3,   &kQwen3Moe,   &kSmolLm3,    &kOlmo2,
+    &kGlm4,   &kPhi3,     &kGranite, &kGraniteMoe, &kCommandR,   &kCohere2,
+    &kGemma2, &kGemma3,   &kGemma4,  &kGlm4Moe,    &kMiniMaxM2,  &kGptOss,
+    &kLlama4, &kNemotron, &kBert,    &kNomicBert,  &kJinaBertV2, &kGemmaEmbedding};
 
 base::Result<ModelConfig> read_hyperparameters(const GgufFile& file) {
     TRY(std::string name, file.get_string("general.architecture"));
@@ -248,6 +248,7 @@ base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file) {
     model.head_bytes = bytes_of(file, "output_norm.weight") + bytes_of(file, "output_norm.bias") +
                        bytes_of(file, kClassifierHead) + bytes_of(file, kClassifierHeadBias) +
                        bytes_of(file, kClassifierDense) + bytes_of(file, kClassifierDenseBias) +
+                       bytes_of(file, kFirstDense) + bytes_of(file, kSecondDense) +
                        (config.tied_embeddings ? bytes_of(file, "token_embd.weight")
                                                : bytes_of(file, "output.weight"));
     model.activation_bytes_per_token = spec::activation_bytes_per_token(config.hidden);

@@ -26,6 +26,11 @@ inline constexpr char kLayerInputTable[] = "per_layer_token_embd.weight";
 inline constexpr char kLayerInputProjection[] = "per_layer_model_proj.weight";
 inline constexpr char kLayerInputNorm[] = "per_layer_proj_norm.weight";
 
+// Of models whose embeddings go through two dense layers: the first, [inner, hidden], and the
+// second, [hidden, inner].
+inline constexpr char kFirstDense[] = "dense_2.weight";
+inline constexpr char kSecondDense[] = "dense_3.weight";
+
 // Which two elements of a head rope turns together, of the rope_dim that are rotated.
 enum class RopePairs {
     adjacent,  // 2i and 2i + 1
@@ -126,8 +131,8 @@ struct ModelConfig {
     // Above 0: a score or logit x becomes cap * tanh(x / cap).
     float attention_softcap = 0.0F;
     float logit_softcap = 0.0F;
-    // A row attends to this many positions, of which its own is the last; 0: to all positions
-    // before it.
+    // A row attends to this many positions, of which its own is the last; of an encoder to those
+    // that are no more than half of it away. 0: to all positions before it, or to all.
     std::int32_t sliding_window = 0;
     std::vector<bool> full_attention;  // [n_layers]: layers without the window; empty = none
     // The window is a chunk: positions are cut into chunks of sliding_window, and a row attends to
@@ -179,9 +184,13 @@ struct ModelConfig {
     // file says nothing. None: the file says that texts have none, or one that we do not compute.
     spec::Pooling pooling = spec::Pooling::mean;
     RankHead rank_head;
-    // Each position of a text attends to all of them, and there is no head behind the last layer.
-    // What enters the first layer is normed before, with a bias.
+    // Each position of a text attends to those behind it, too, and there is no head behind the last
+    // layer.
     bool encoder = false;
+    bool embedding_norm = false;  // what enters the first layer is normed, with a bias
+    // Above 0: what is pooled goes through two dense layers, without biases, the first of so many
+    // outputs.
+    std::int32_t dense_inner = 0;
     // The sums of residuals and what a block adds are normed, with a bias: attn_output_norm behind
     // attention, layer_output_norm behind the feed-forward.
     bool sum_norms = false;
@@ -268,6 +277,8 @@ struct ModelConfig {
     bool has_temperature(std::int32_t layer) const {
         return temperature_length > 0 && !rotates(layer);
     }
+    // Whether what the last layer makes is normed once more.
+    bool has_output_norm() const { return !sum_norms; }
     // Of the feed-forward of a layer without experts.
     std::int32_t dense_width(std::int32_t layer) const {
         if (!dense_widths.empty()) return dense_widths[static_cast<std::size_t>(layer)];

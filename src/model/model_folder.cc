@@ -142,13 +142,17 @@ base::Result<std::unique_ptr<ModelFolder>> ModelFolder::open(const std::string& 
     GgufBuilder builder;
     const std::string config_file = path + "/config.json";
     TRY(const std::string text, spec::read_text_file(config_file));
-    TRY(const HfConfig config, read_hf_config(text, config_file, builder));
+    TRY(HfConfig config, read_hf_config(text, config_file, builder));
     TRY_VOID(read_hf_pooling(path, config, builder));
     const fs::path plain = fs::path(path).lexically_normal();
     builder.set("general.name",
                 (plain.has_filename() ? plain : plain.parent_path()).filename().string());
     TRY_VOID(read_hf_tokenizer(path, config, builder));
     TRY_VOID(folder->open_files(path));
+    for (const HfDense& dense : config.dense_layers) {
+        TRY_VOID(folder->open_file(fmt::format("{}/{}/model.safetensors", path, dense.folder),
+                                   dense_source(dense.folder, "")));
+    }
     TRY_VOID(folder->find_tensors(path, config, quantize));
     TRY_VOID(folder->check_spare(config));
     folder->rope_factors_ = config.rope_factors;
@@ -202,7 +206,7 @@ base::Status ModelFolder::open_indexed(const std::string& path) {
     return base::Ok{};
 }
 
-base::Status ModelFolder::open_file(const std::string& path) {
+base::Status ModelFolder::open_file(const std::string& path, const std::string& prefix) {
     TRY(auto file, SafetensorsFile::open(path));
     if (std::ssize(sources_) + std::ssize(file->tensors()) > limits::kMaxTensors) {
         return base::invalid(
@@ -211,7 +215,8 @@ base::Status ModelFolder::open_file(const std::string& path) {
                         path, file->tensors().size(), limits::kMaxTensors));
     }
     for (const auto& [name, tensor] : file->tensors()) {
-        const auto [known, is_new] = sources_.emplace(name, TensorSource{file.get(), &tensor});
+        const auto [known, is_new] =
+            sources_.emplace(prefix + name, TensorSource{file.get(), &tensor});
         if (!is_new) {
             return base::invalid(
                 fmt::format("{}: tensor {}: also in {}", path, name, known->second.file->label()));
@@ -225,7 +230,8 @@ base::Status ModelFolder::open_file(const std::string& path) {
 base::Status ModelFolder::check_spare(const HfConfig& config) const {
     std::set<std::string_view> used;
     for (const auto& [name, tensor] : tensors_) {
-        for (const TensorSource& source : tensor.sources) used.insert(source.tensor->name);
+        if (tensor.quantised.empty())
+            used.insert(tensor.plan.sources.begin(), tensor.plan.sources.end());
         if (tensor.scales.tensor != nullptr) used.insert(tensor.scales.tensor->name);
         for (const QuantisedMatrix& matrix : tensor.quantised) {
             for (const SafeTensor* part : matrix.parts()) used.insert(part->name);

@@ -51,7 +51,8 @@ class ModelFolder final : public WeightSource {
     ModelFolder() = default;
     base::Status open_files(const std::string& path);
     base::Status open_indexed(const std::string& path);
-    base::Status open_file(const std::string& path);
+    // Its tensors are called so behind the prefix.
+    base::Status open_file(const std::string& path, const std::string& prefix = "");
     base::Status find_tensors(const std::string& path, const HfConfig& config,
                               std::optional<TensorType> quantize);
     base::Status find_sources(const std::string& path, const HfConfig& config,

@@ -72,26 +72,36 @@ class SynthTensors {
         // A tied embedding is the head too, and must keep logits near one.
         const float embedding = shape_.tied_embeddings ? keeping(hidden_) : 1.0F;
         tensors_.push_back({"token_embd.weight", {hidden_, shape_.vocab}, 0, embedding});
-        if (traits_.encoder) add_encoder_input();
+        if (has_sum_norms()) add_encoder_input();
         if (shape_.layer_input > 0) add_layer_inputs();
         for (layer_ = 0; layer_ < shape_.n_layers; ++layer_) {
             add_attention();
             add_feed_forward();
             if (shape_.layer_input > 0) add_layer_input();
         }
-        if (!traits_.encoder) add_head();
+        if (!has_sum_norms()) add_head();
+        if (shape_.dense_inner > 0) add_dense_layers();
         if (shape_.reranks) add_rank_head();
         add_rope_factors();
         return std::move(tensors_);
     }
 
   private:
+    bool has_sum_norms() const { return traits_.encoder && !traits_.norms_as_decoder; }
+
+    // Of an encoder the norm alone.
     void add_head() {
         tensors_.push_back({"output_norm.weight", {hidden_}, 1, 0.1F});
         if (traits_.norm_bias) tensors_.push_back({"output_norm.bias", {hidden_}, 0, 0.1F});
-        if (!shape_.tied_embeddings) {
+        if (!shape_.tied_embeddings && !traits_.encoder) {
             tensors_.push_back({"output.weight", {hidden_, shape_.vocab}, 0, keeping(hidden_)});
         }
+    }
+
+    void add_dense_layers() {
+        const std::int64_t inner = shape_.dense_inner;
+        tensors_.push_back({kFirstDense, {hidden_, inner}, 0, keeping(hidden_)});
+        tensors_.push_back({kSecondDense, {inner, hidden_}, 0, keeping(inner)});
     }
 
     void add_rank_head() {
@@ -131,7 +141,7 @@ class SynthTensors {
     }
     // Of the sums of residuals, where they are normed.
     void add_sum_norm(const char* name) {
-        if (!traits_.encoder) return;
+        if (!has_sum_norms()) return;
         add(fmt::format("{}.weight", name).c_str(), {hidden_}, 1, 0.1F);
         add(fmt::format("{}.bias", name).c_str(), {hidden_}, 0, 0.1F);
     }
@@ -363,19 +373,27 @@ void set_chunks(GgufBuilder& builder, const SynthShape& shape) {
 void set_encoder(GgufBuilder& builder, const SynthShape& shape) {
     const auto key = [&](const char* rest) { return metadata_key(traits_of(shape), rest); };
     builder.set(key("attention.causal"), false);
-    builder.set("tokenizer.ggml.token_type_count", static_cast<std::uint32_t>(shape.token_types()));
+    const auto count = [](std::int32_t value) { return static_cast<std::uint32_t>(value); };
+    if (!traits_of(shape).norms_as_decoder)
+        builder.set("tokenizer.ggml.token_type_count", count(shape.token_types()));
+    if (shape.dense_inner == 0) return;
+    builder.set(key("dense_2_feat_in"), count(shape.hidden));
+    builder.set(key("dense_2_feat_out"), count(shape.dense_inner));
+    builder.set(key("dense_3_feat_in"), count(shape.dense_inner));
+    builder.set(key("dense_3_feat_out"), count(shape.hidden));
 }
 
 void set_vocabulary(GgufBuilder& builder, const SynthShape& shape, std::uint64_t seed) {
     const bool encoder = traits_of(shape).encoder;
-    if (encoder && !shape.unigrams)
+    const bool by_merges = !encoder || traits_of(shape).norms_as_decoder;
+    if (!by_merges && !shape.unigrams)
         return set_synth_word_pieces(make_synth_word_pieces(shape.vocab, seed), builder);
     SynthVocabulary vocabulary = make_synth_vocabulary(shape.vocab, seed);
-    if (encoder) {
+    if (!by_merges) {
         // So that a word costs less than its letters.
         for (float& score : vocabulary.scores) score = -4.0F + score / 1024.0F;
     }
-    builder.set("tokenizer.ggml.model", encoder ? "t5" : "llama");
+    builder.set("tokenizer.ggml.model", by_merges ? "llama" : "t5");
     builder.set("tokenizer.ggml.tokens", std::move(vocabulary.tokens));
     builder.set("tokenizer.ggml.scores", std::move(vocabulary.scores));
     builder.set("tokenizer.ggml.token_type", std::move(vocabulary.types));
@@ -541,6 +559,8 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
                                    shape.n_heads % shape.windowed_kv_heads != 0)) {
         return wrong("expected a window, and KV heads of its layers that divide the heads");
     }
+    if (traits->dense_embeddings != (shape.dense_inner > 0))
+        return wrong("dense layers where embeddings go through none, or none where they do");
     if (!may_share(shape, *traits))
         return wrong("inputs of layers or shared keys and values where there are no such layers");
     const std::string& scaling = shape.rope_scaling.type;
@@ -570,7 +590,7 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
     }
     for (const std::int32_t row :
          {shape.hidden, shape.ffn, shape.dense_ffn, shape.shared_ffn, shape.layer_input,
-          shape.shared_kv_ffn, shape.windowed_head_dim * shape.n_heads,
+          shape.shared_kv_ffn, shape.dense_inner, shape.windowed_head_dim * shape.n_heads,
           shape.head_size() * shape.n_heads}) {
         if (row % type.block_size == 0) continue;
         return wrong(

@@ -85,6 +85,7 @@ struct SynthShape {
     spec::Pooling pooling = spec::Pooling::none;  // of a model that does not rank
     // Whether an encoder's vocabulary is one of unigrams; else it is one of word pieces.
     bool unigrams = false;
+    std::int32_t dense_inner = 0;  // see ModelConfig, where the architecture has it
 
     bool shares_kv(std::int32_t layer) const { return layer >= n_layers - n_shared_kv_layers; }
     // Of the feed-forward of a layer without experts, or beside them.

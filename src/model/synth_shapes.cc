@@ -153,8 +153,8 @@ void add_likes_with_experts(std::vector<SynthShape>& all) {
 }
 
 // They have the mechanisms of the models that they are called after: bge (and any other BERT),
-// nomic-embed-text, jina-embeddings-v2, and bge-m3, whose vocabulary is one of unigrams; and of the
-// cross-encoders ms-marco-MiniLM and bge-reranker.
+// nomic-embed-text, jina-embeddings-v2, bge-m3, whose vocabulary is one of unigrams, and
+// EmbeddingGemma; and of the cross-encoders ms-marco-MiniLM and bge-reranker.
 void add_encoder_likes(std::vector<SynthShape>& all) {
     const auto add = [&](const char* name, const char* architecture) -> SynthShape& {
         SynthShape& shape = add_like(all, name, architecture);
@@ -173,6 +173,15 @@ void add_encoder_likes(std::vector<SynthShape>& all) {
     SynthShape& m3 = add("bge-m3", "bert");
     m3.context_length = 1024;
     m3.unigrams = true;
+    SynthShape& gemma = add("embeddinggemma", "gemma-embedding");
+    gemma.tied_embeddings = true;
+    gemma.n_kv_heads = 2;
+    gemma.head_dim = 64;
+    gemma.context_length = 2048;
+    gemma.rope_base = 1e6F;
+    gemma.sliding_window = 512;
+    gemma.pooling = spec::Pooling::mean;
+    gemma.dense_inner = 1024;
     for (const bool unigrams : {false, true}) {
         SynthShape& ranker = add(unigrams ? "bge-reranker" : "minilm-reranker", "bert");
         ranker.reranks = true;
@@ -192,7 +201,8 @@ bool SynthShape::is_windowed(std::int32_t layer) const {
 SynthShape widened(SynthShape shape, std::int32_t times) {
     for (std::int32_t SynthShape::*width :
          {&SynthShape::hidden, &SynthShape::n_heads, &SynthShape::n_kv_heads, &SynthShape::ffn,
-          &SynthShape::dense_ffn, &SynthShape::shared_ffn, &SynthShape::windowed_kv_heads}) {
+          &SynthShape::dense_ffn, &SynthShape::shared_ffn, &SynthShape::windowed_kv_heads,
+          &SynthShape::dense_inner}) {
         shape.*width *= times;
     }
     return shape;

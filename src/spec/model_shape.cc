@@ -487,6 +487,9 @@ base::Status read_family(const JsonPlace& root, ModelShape& shape) {
     for (const ShapeFamily& family : kShapeFamilies) {
         types.push_back(family.type);
         if (family.type != type) continue;
+        const char* both_ways = "use_bidirectional_attention";
+        if (root.present(both_ways) && root.child(both_ways).value() == true)
+            return root.child(both_ways).error("false: an encoder is planned with its weights");
         TRY(shape.qk_norm, root.flag_or("use_qk_norm", family.qk_norm));
         // Those of Llama 4 have no weights.
         if (family.whole_qk_norm || family.interleaved_experts) shape.qk_norm = false;

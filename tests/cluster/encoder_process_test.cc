@@ -39,10 +39,11 @@ class EncoderProcess : public ::testing::Test {
         return std::make_unique<Process>(words, folder_.file(log));
     }
     // Its memory holds a part of the layers.
-    std::unique_ptr<Process> worker(const std::string& name) const {
+    std::unique_ptr<Process> worker(const std::string& name,
+                                    const std::string& memory = "9MB") const {
         return std::make_unique<Process>(
             std::vector<std::string>{"worker", "--join", "127.0.0.1:" + std::to_string(port_),
-                                     "--name", name, "--host-id", name, "--memory", "9MB",
+                                     "--name", name, "--host-id", name, "--memory", memory,
                                      "--threads", "1", "--cache", "none"},
             folder_.file(name + ".log"));
     }
@@ -118,6 +119,30 @@ TEST_F(EncoderProcess, TwoWorkersMakeTheEmbeddingsOfOneProcessAlsoWhenOneDies) {
     const auto c = worker("c");
     const bool same = eventually([&] { return embeddings(port_, 60) == expected; }, 60);
     EXPECT_TRUE(same) << coordinator->log() << a->log() << c->log();
+}
+
+TEST_F(EncoderProcess, TwoWorkersMakeTheEmbeddingsOfAnEmbeddingGemma) {
+    make("embeddinggemma");
+    std::string expected;
+    {
+        const int port = free_port();
+        const auto alone = serve(port, "alone.log", {"--threads", "1"});
+        ASSERT_TRUE(ready(port)) << alone->log();
+        expected = embeddings(port, 20);
+        ASSERT_NE(expected.find("\"embedding\""), std::string::npos) << expected;
+    }
+    const auto coordinator = serve(port_, "serve.log", {"--no-worker", "--min-workers", "2"});
+    const auto a = worker("a", "13MB");
+    const auto b = worker("b", "13MB");
+    ASSERT_TRUE(ready(port_)) << coordinator->log();
+    EXPECT_EQ(embeddings(port_, 20), expected) << http(port_, "GET", "/helix/cluster");
+    expect_refused(port_, "/v1/completions", R"({"model": "default", "prompt": "Hi"})",
+                   "is an encoder: it makes embeddings (/v1/embeddings)");
+    // <s> and </s> are around every text.
+    const std::string tokens =
+        body_of(http(port_, "POST", "/tokenize", R"({"model": "default", "prompt": "water"})"));
+    EXPECT_NE(tokens.find("\"tokens\":[1,"), std::string::npos) << tokens;
+    EXPECT_NE(tokens.find(",2]"), std::string::npos) << tokens;
 }
 
 TEST_F(EncoderProcess, TwoWorkersMakeTheScoresOfOneProcess) {

@@ -2,7 +2,9 @@
 // shares no code with the engine, and bit for bit against themselves in whatever company, on
 // whatever instruction set and however the layers are divided.
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <map>
 #include <numbers>
@@ -19,6 +21,7 @@
 #include "op_helpers.h"
 #include "pooled_prompt.h"
 #include "reference_device.h"
+#include "reference_model.h"
 #include "synth_file.h"
 
 namespace helix::engine::test::encoder_test {
@@ -28,10 +31,10 @@ using spec::Pooling;
 using spec::Token;
 using Row = std::vector<double>;
 
-constexpr SynthKind kEncoders[] = {kBert, kNomicBert, kXlmRoberta, kJinaBert};
+constexpr SynthKind kEncoders[] = {kBert, kNomicBert, kXlmRoberta, kJinaBert, kGemmaEmbedding};
 
 // BERT as Devlin and others define it, with nomic-bert's rope and SwiGLU, and jina-bert-v2's slopes
-// and GeGLU.
+// and GeGLU. EmbeddingGemma's layers are those of decoders' reference.
 class EncoderReference {
   public:
     explicit EncoderReference(const std::string& path)
@@ -40,6 +43,7 @@ class EncoderReference {
 
     // Of each token, behind the last layer.
     std::vector<Row> states(const std::vector<Token>& tokens) {
+        if (is_gemma()) return ReferenceModel(*weights_, c_).residuals(tokens);
         std::vector<Row> x;
         // A cross-encoder's document, behind the first [SEP], is of the second kind.
         std::optional<Token> separator;
@@ -59,11 +63,13 @@ class EncoderReference {
     }
 
     std::vector<double> embedding(const std::vector<Token>& tokens, Pooling pooling) {
-        const std::vector<Row> all = states(tokens);
+        const std::vector<Row> all =
+            is_gemma() ? ReferenceModel(*weights_, c_).hidden_states(tokens) : states(tokens);
         Row sum(all[0].size());
         if (pooling == Pooling::cls) sum = all.front();
         if (pooling == Pooling::last) sum = all.back();
         for (std::size_t i = 0; pooling == Pooling::mean && i < all.size(); ++i) add(sum, all[i]);
+        if (is_gemma()) sum = times("dense_3.weight", times("dense_2.weight", sum));
         double squares = 0;
         for (const double value : sum) squares += value * value;
         for (double& value : sum) value /= std::sqrt(squares);
@@ -77,6 +83,8 @@ class EncoderReference {
     }
 
   private:
+    bool is_gemma() const { return c_.architecture == "gemma-embedding"; }
+
     std::vector<Row> layer(std::int32_t l, const std::vector<Row>& x) {
         const std::string blk = "blk." + std::to_string(l) + ".";
         const std::size_t hidden = base::size_of(c_.hidden);
@@ -307,6 +315,30 @@ TEST_P(Encoder, EveryTokenSeesThoseBehindIt) {
     EXPECT_NE(pooled_prompt(file, tokens, {.pooling = Pooling::cls}), one);
 }
 
+// A window ends five positions behind a row's own, and layers without one see everything.
+TEST(EmbeddingGemma, AWindowIsHalfToEachSide) {
+    model::SynthShape shape = shape_of(kGemmaEmbedding);
+    shape.n_layers = 1;
+    const SynthFile file(shape, TensorType::f32);
+    base::Random random(90);
+    auto tokens = random_tokens(random, 40);
+    const auto states = [&] {
+        Runner runner = make_runner(file, {0, 1}, test_options(), 1);
+        Piece piece = text_of(1, {0, 1}, tokens);
+        return must_run(runner, {piece})[0].output;
+    };
+    const auto before = states();
+    tokens[20] = (tokens[20] + 1) % kVocab;
+    const auto after = states();
+    const std::size_t width = base::size_of(shape.hidden);
+    for (std::size_t row = 0; row < tokens.size(); ++row) {
+        const auto same = std::equal(before.begin() + std::ptrdiff_t(row * width),
+                                     before.begin() + std::ptrdiff_t((row + 1) * width),
+                                     after.begin() + std::ptrdiff_t(row * width));
+        EXPECT_EQ(same, row < 15 || row > 25) << row;
+    }
+}
+
 TEST_P(Encoder, StatesHaveTheSameBitsOnEveryInstructionSetPageSizeAndInABatch) {
     const SynthFile file(shape_of(GetParam()), TensorType::q8_0);
     base::Random random(85);
@@ -404,7 +436,8 @@ TEST_P(Encoder, WhatItCannotDoIsAnError) {
     EXPECT_NE(drawn.error().message.find("an encoder draws and scores no tokens"),
               std::string::npos)
         << drawn.error().message;
-    if (GetParam().name == kNomicBert.name || GetParam().name == kJinaBert.name) return;
+    const std::string name = GetParam().name;
+    if (name == kNomicBert.name || name == kJinaBert.name || name == kGemmaEmbedding.name) return;
     const auto longer = runner.run({text_of(1, kAllLayers, std::vector<Token>(513, 1))});
     ASSERT_FALSE(longer.ok());
     EXPECT_NE(longer.error().message.find("of which the model has 512"), std::string::npos)

@@ -463,9 +463,12 @@ class ReferenceDevice final : public Device {
         const ops::KvLayout layout = kv.layout().of_heads(op.heads);
         const int dim = layout.head_dim;
         const int kv_head = head / (op.n_heads / layout.n_kv_heads);
-        const std::int64_t last_row = op.both_ways ? s.rows - 1 : r;
-        const auto last = s.first_position + static_cast<std::int32_t>(last_row);
+        const auto own = s.first_position + static_cast<std::int32_t>(r);
+        const auto behind = s.first_position + static_cast<std::int32_t>(s.rows) - 1;
+        const std::int32_t half = op.window > 0 ? op.window / 2 : behind;
+        const std::int32_t last = op.both_ways ? std::min(behind, own + half) : own;
         std::int32_t first = op.window > 0 ? std::max(0, last + 1 - op.window) : 0;
+        if (op.both_ways) first = std::max(0, own - half);
         if (op.chunked && op.window > 0) first = last - last % op.window;
         const std::int64_t at = ((s.first_row + r) * op.n_heads + head) * dim;
         const float* q = of(op.q) + at;

@@ -43,17 +43,23 @@ class ReferenceModel {
 
     // What the head gets of each of the tokens: past all layers, normed.
     std::vector<Row> hidden_states(const std::vector<std::int32_t>& tokens) {
+        std::vector<Row> x = residuals(tokens);
+        for (Row& row : x) row = norm(row, "output_norm.weight");
+        return x;
+    }
+
+    // The same before that norm.
+    std::vector<Row> residuals(const std::vector<std::int32_t>& tokens) {
         std::vector<Row> x;
         for (const std::int32_t token : tokens) {
             x.push_back(matrix_row("token_embd.weight", token));
-            scale(x.back(), is({"gemma2", "gemma3", "gemma4"})
+            scale(x.back(), is({"gemma2", "gemma3", "gemma4", "gemma-embedding"})
                                 ? std::sqrt(static_cast<double>(c_.hidden))
                                 : number("embedding_scale", 1));
         }
         tokens_ = tokens;
         embedded_ = x;
         for (std::int32_t l = 0; l < c_.n_layers; ++l) x = layer(l, x);
-        for (Row& row : x) row = norm(row, "output_norm.weight");
         return x;
     }
 
@@ -79,10 +85,17 @@ class ReferenceModel {
         for (std::size_t p = 0; p < x.size(); ++p) {
             std::size_t from = window > 0 && p + 1 > window ? p + 1 - window : 0;
             if (is({"llama4"}) && window > 0) from = p - p % window;
+            std::size_t to = p;
+            // EmbeddingGemma: as far as half of the window to both sides, or everything.
+            if (is({"gemma-embedding"})) {
+                const std::size_t half = window > 0 ? window / 2 : x.size();
+                from = p > half ? p - half : 0;
+                to = std::min(x.size() - 1, p + half);
+            }
             const Row before = x[p];
             const std::string sinks = blk + "attn_sinks.weight";
             const Row sink = has(sinks) ? matrix_row(sinks, 0) : Row();
-            Row attended = times(blk + "attn_output.weight", attend(l, q[p], k, v, from, p, sink));
+            Row attended = times(blk + "attn_output.weight", attend(l, q[p], k, v, from, to, sink));
             add_bias(attended, blk + "attn_output.bias", 0);
             // In GLM 4.5 and gpt-oss this norm is of what the feed-forward reads.
             const bool feeds = is({"glm4moe", "gpt-oss"});
@@ -156,6 +169,7 @@ class ReferenceModel {
     bool is(std::initializer_list<const char*> names) const {
         return std::find(names.begin(), names.end(), c_.architecture) != names.end();
     }
+    bool is_gemma3() const { return is({"gemma3", "gemma-embedding"}); }
     // The number at a key of the architecture's.
     double number(const std::string& rest, double otherwise) const {
         const auto value = source_.file().get_float(c_.architecture + "." + rest);
@@ -169,10 +183,10 @@ class ReferenceModel {
             return !std::get<std::vector<bool>>(
                 std::get<model::MetaArray>(*windowed))[std::size_t(l)];
         }
-        const int period = is({"gemma2", "gpt-oss"}) ? 2 : is({"gemma3"}) ? 6 : 4;
+        const int period = is({"gemma2", "gpt-oss"}) ? 2 : is_gemma3() ? 6 : 4;
         const auto said =
             source_.file().get_int(c_.architecture + ".attention.sliding_window_pattern");
-        if (is({"gemma2", "gemma3", "olmo2", "cohere2", "gpt-oss", "llama4"}))
+        if (is({"gemma2", "olmo2", "cohere2", "gpt-oss", "llama4"}) || is_gemma3())
             return (l + 1) % (said.ok() ? *said : period) == 0;
         return !c_.full_attention.empty() && c_.full_attention[std::size_t(l)];
     }
@@ -308,7 +322,7 @@ class ReferenceModel {
 
     // SiLU, and Gemma's GELU by tanh.
     double activation(double x) const {
-        if (!is({"gemma2", "gemma3", "gemma4"})) return x / (1 + std::exp(-x));
+        if (!is({"gemma2", "gemma4"}) && !is_gemma3()) return x / (1 + std::exp(-x));
         const double inner = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
         return 0.5 * x * (1 + std::tanh(inner));
     }
@@ -479,8 +493,8 @@ class ReferenceModel {
         // OLMo 3 and Gemma 3 scale the layers without a window alone; Gemma 3 turns the others by
         // another base.
         const bool local = c_.sliding_window > 0 && !is_full(l);
-        const bool plain = local && is({"olmo2", "gemma3", "gemma4"});
-        const bool own_base = local && is({"gemma3", "gemma4"});
+        const bool own_base = local && (is({"gemma4"}) || is_gemma3());
+        const bool plain = own_base || (local && is({"olmo2"}));
         const double base = own_base ? 10000.0 : static_cast<double>(c_.rope_base);
         const std::size_t rope_dim =
             is({"gemma4"}) ? head_dim : static_cast<std::size_t>(c_.rope_dim);
@@ -505,9 +519,9 @@ class ReferenceModel {
         return x;
     }
 
-    // sinks: of each head, or none.
+    // Over positions from `from` to `to`. sinks: of each head, or none.
     Row attend(std::int32_t l, const Row& q, const std::vector<Row>& k, const std::vector<Row>& v,
-               std::size_t from, std::size_t position, const Row& sinks) const {
+               std::size_t from, std::size_t to, const Row& sinks) const {
         const std::size_t dim = head_size(l);
         const std::size_t group = q.size() / k[0].size();
         // Granite says it, Gemma 4 does not scale; the largest Gemmas divide by the root of hidden
@@ -523,14 +537,14 @@ class ReferenceModel {
             const std::size_t kv = head / group * dim;
             std::vector<double> weights;
             double sum = sinks.empty() ? 0 : std::exp(sinks[head]);
-            for (std::size_t p = from; p <= position; ++p) {
+            for (std::size_t p = from; p <= to; ++p) {
                 double score = 0;
                 for (std::size_t d = 0; d < dim; ++d) score += q[head * dim + d] * k[p][kv + d];
                 score *= factor;
                 weights.push_back(std::exp(cap > 0 ? cap * std::tanh(score / cap) : score));
                 sum += weights.back();
             }
-            for (std::size_t p = from; p <= position; ++p) {
+            for (std::size_t p = from; p <= to; ++p) {
                 for (std::size_t d = 0; d < dim; ++d)
                     out[head * dim + d] += weights[p - from] / sum * v[p][kv + d];
             }

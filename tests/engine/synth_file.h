@@ -236,6 +236,20 @@ inline constexpr SynthKind kXlmRoberta{"xlm_roberta", [](model::SynthShape& s) {
                                            s.unigrams = true;
                                        }};
 
+// Windows of 11 positions in layers 0, 2 and 4: five to each side.
+inline constexpr SynthKind kGemmaEmbedding{"gemma_embedding", [](model::SynthShape& s) {
+                                               s.architecture = "gemma-embedding";
+                                               s.tied_embeddings = true;
+                                               s.n_heads = 12;
+                                               s.n_kv_heads = 6;
+                                               s.head_dim = 32;
+                                               s.rope_base = 1e6F;
+                                               s.sliding_window = 11;
+                                               s.full_attention_period = 2;
+                                               s.pooling = spec::Pooling::mean;
+                                               s.dense_inner = 128;
+                                           }};
+
 inline model::SynthShape shape_of(const SynthKind& kind) {
     model::SynthShape shape;
     shape.name = kind.name;

@@ -37,6 +37,11 @@ const std::vector<proof::AttentionCase> kMoreCases = {
     // Both ways: taken apart, and not.
     {ops::KvType::f16, 4, 4, 16, 16, 37, 37, 0, false, 0, 0, false, 1, false, true},
     {ops::KvType::f16, 2, 2, 8, 5, 200, 200, 0, false, 0, 0, false, 1, false, true},
+    // Within windows: taken apart, and not, where the first rows of a workgroup end before its last
+    // ones begin.
+    {ops::KvType::f16, 2, 1, 16, 16, 300, 40, 90, false, 0, 0, false, 1, false, true},
+    {ops::KvType::f16, 2, 2, 8, 5, 200, 200, 8, false, 0, 0, false, 1, false, true},
+    {ops::KvType::f16, 8, 4, 8, 16, 400, 400, 130, false, 0, 0, false, 1, false, true},
 };
 
 class VulkanAttention : public VulkanTest, public testing::WithParamInterface<ops::KvType> {

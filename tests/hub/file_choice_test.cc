@@ -89,6 +89,18 @@ TEST(FileChoice, SafetensorsWithWhatIsReadBesideThem) {
                      ""),
               "folder 1_Pooling/config.json config.json model.safetensors modules.json "
               "tokenizer.json");
+    // And dense layers behind that; they are no model's weights.
+    EXPECT_EQ(
+        chosen({"1_Pooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors",
+                "2_Dense/pytorch_model.bin", "3_Dense/config.json", "3_Dense/model.safetensors",
+                "config.json", "model.safetensors", "modules.json", "tokenizer.json"},
+               ""),
+        "folder 1_Pooling/config.json 2_Dense/config.json 2_Dense/model.safetensors "
+        "3_Dense/config.json 3_Dense/model.safetensors config.json model.safetensors "
+        "modules.json tokenizer.json");
+    EXPECT_NE(chosen({"2_Dense/model.safetensors", "config.json", "tokenizer.json"}, "")
+                  .find("are in it"),
+              std::string::npos);
     Paths less = folder;
     less.erase(less.begin() + 3);
     EXPECT_NE(chosen(less, "").find("00001-of-00002.safetensors is missing"), std::string::npos);

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "model/info.h"
 #include "model/local_weights.h"
 #include "model/synth.h"
+#include "spec/model_shape.h"
 #include "temporary_folder.h"
 
 namespace helix::model::encoder_test {
@@ -104,6 +106,35 @@ TEST(Encoder, JinaBertHasSlopesAndAGateWithoutABias) {
     EXPECT_EQ(config->n_positions, 0);
     EXPECT_EQ(config->pooling, Pooling::mean);
     EXPECT_THAT(describe_text(collect_info(*file)), HasSubstr("by distance (ALiBi)"));
+}
+
+TEST(Encoder, EmbeddingGemmaIsAGemma3ThatAttendsBothWaysAndHasTwoDenseLayers) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "embeddinggemma");
+    const auto config = read_model_config(*file);
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    EXPECT_TRUE(config->encoder && config->input_norms && config->output_norms &&
+                config->has_output_norm());
+    EXPECT_FALSE(config->sum_norms || config->embedding_norm || config->tied_embeddings);
+    EXPECT_EQ(config->qk_norm, QkNorm::heads);
+    EXPECT_EQ(config->activation, Activation::gelu);
+    EXPECT_EQ(config->embedding_scale, 16.0F);
+    EXPECT_EQ(config->full_attention, (std::vector<bool>{0, 0, 0, 0, 0, 1}));
+    EXPECT_EQ(config->window_of(0), 512);
+    EXPECT_EQ(config->window_of(5), 0);
+    EXPECT_EQ(config->windowed_rope_base, 10000.0F);
+    EXPECT_EQ(config->dense_inner, 1024);
+    EXPECT_EQ(config->pooling, Pooling::mean);
+    // Pages of whole prompts are kept, whatever the windows.
+    EXPECT_FALSE(config->attention_window().any());
+    const auto spec = read_model_spec(*file);
+    ASSERT_TRUE(spec.ok());
+    EXPECT_TRUE(spec->encoder);
+    EXPECT_EQ(spec->head_bytes, 4 * (256 + 2 * 256 * 1024));
+    EXPECT_EQ(spec->embedding_bytes, 4 * 256 * 2048);
+    const std::string text = describe_text(collect_info(*file));
+    EXPECT_THAT(text, HasSubstr("by pooling \"mean\" and two dense layers, and writes no text"));
+    EXPECT_THAT(text, HasSubstr("positions up to 256 away, all of them in 1 layer"));
 }
 
 // A header like another file's, with changes.
@@ -196,6 +227,29 @@ TEST(Encoder, JinaBertsGateMayBeInOneTensorAndNormsOfQueriesAreRefused) {
                 HasSubstr("tensor blk.0.attn_q_norm.weight: not part of a jina-bert-v2 model"));
     EXPECT_THAT(problem_of(*file, {}, "blk.0.ffn_gate.weight"),
                 HasSubstr("tensor blk.0.ffn_up.weight: shape"));
+}
+
+TEST(Encoder, AnEmbeddingGemmaWithoutItsEndIsRefused) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "embeddinggemma");
+    const std::map<std::string, GgufValue> heads{{"gemma-embedding.attention.head_count_kv", 2U},
+                                                 {"gemma-embedding.attention.key_length", 64U},
+                                                 {"gemma-embedding.attention.value_length", 64U}};
+    EXPECT_EQ(problem_of(*file, heads), "");
+    EXPECT_THAT(problem_of(*file, heads, "dense_2.weight"),
+                HasSubstr("tensor dense_2.weight: missing, the first of two dense layers"));
+    EXPECT_THAT(problem_of(*file, heads, "dense_3.weight"),
+                HasSubstr("tensor dense_3.weight: missing"));
+    EXPECT_THAT(problem_of(*file, heads, "output_norm.weight"),
+                HasSubstr("tensor output_norm.weight: missing"));
+    EXPECT_THAT(problem_of(*file, heads, "", "output.weight"),
+                HasSubstr("tensor output.weight: not part of a gemma-embedding model"));
+    EXPECT_THAT(problem_of(*file, heads, "dense_3.weight", "dense_3.weight", 1024),
+                HasSubstr("tensor dense_3.weight: shape [256, 1024], expected [1024, 256]"));
+    EXPECT_THAT(problem_of(*file, heads, "", "cls.weight"), HasSubstr("a classifier's head"));
+    auto causal = heads;
+    causal["gemma-embedding.attention.causal"] = true;
+    EXPECT_THAT(problem_of(*file, causal), HasSubstr("gemma-embedding.attention.causal: true"));
 }
 
 TEST(Encoder, OthersOfTheFamilyAreRefusedByName) {
@@ -416,6 +470,95 @@ TEST(Encoder, AFoldersTensorsAreThoseOfTheGgufFile) {
         EXPECT_TRUE(*(*opened)->file().get_bool("tokenizer.ggml.add_bos_token"));
         EXPECT_TRUE(*(*opened)->file().get_bool("tokenizer.ggml.add_eos_token"));
     }
+}
+
+TEST(Encoder, AFolderOfEmbeddingGemmaIsTheGgufFile) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "embeddinggemma", "bf16");
+    HfFolderWriter(*file, folder.file("gemma"), 2).write();
+    const auto opened = open_weights(folder.file("gemma"));
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    const auto config = read_model_config(**opened);
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    const ModelConfig right = *read_model_config(*file);
+    EXPECT_EQ(config->architecture, "gemma-embedding");
+    EXPECT_EQ(config->context_length, right.context_length);
+    EXPECT_EQ(config->head_dim, right.head_dim);
+    EXPECT_EQ(config->n_kv_heads, right.n_kv_heads);
+    EXPECT_EQ(config->norm_epsilon, right.norm_epsilon);
+    EXPECT_EQ(config->rope_base, right.rope_base);
+    EXPECT_EQ(config->windowed_rope_base, right.windowed_rope_base);
+    EXPECT_EQ(config->sliding_window, right.sliding_window);
+    EXPECT_EQ(config->full_attention, right.full_attention);
+    EXPECT_EQ(config->attention_scale, right.attention_scale);
+    EXPECT_EQ(config->dense_inner, right.dense_inner);
+    EXPECT_EQ(config->pooling, Pooling::mean);
+    EXPECT_TRUE(config->encoder);
+    EXPECT_TRUE(*(*opened)->file().get_bool("tokenizer.ggml.add_eos_token"));
+    EXPECT_EQ((*opened)->file().tensors().size(), file->tensors().size());
+    for (const TensorInfo& tensor : file->tensors()) {
+        SCOPED_TRACE(tensor.name);
+        const auto bytes = (*opened)->tensor(tensor.name);
+        ASSERT_TRUE(bytes.ok()) << bytes.error().message;
+        const std::string text = text_of(*file, tensor);
+        ASSERT_EQ(bytes->size(), text.size());
+        if (!tensor.name.ends_with("norm.weight")) {
+            EXPECT_EQ(std::memcmp(bytes->data(), text.data(), text.size()), 0);
+        } else {  // published less one, which costs a last bit
+            for (std::size_t i = 0; i < text.size(); i += sizeof(float)) {
+                float got = 0, expected = 0;
+                std::memcpy(&got, bytes->data() + i, sizeof(float));
+                std::memcpy(&expected, text.data() + i, sizeof(float));
+                ASSERT_NEAR(got, expected, 1e-6F);
+            }
+        }
+        (*opened)->release(tensor.name);
+    }
+}
+
+TEST(Encoder, FoldersOfEmbeddingGemmaThatWeCannotReadAreRefusedByName) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "embeddinggemma");
+    const std::string path = folder.file("gemma");
+    // Writes the folder with one file changed by `change`.
+    const auto problem = [&](const std::string& name, const std::function<void(Json&)>& change) {
+        HfFolderWriter(*file, path).write();
+        std::ifstream in(path + "/" + name);
+        Json document = Json::parse(in);
+        change(document);
+        write_file(path + "/" + name, document.dump());
+        const auto opened = open_weights(path);
+        return opened.ok() ? "" : opened.error().message;
+    };
+    EXPECT_EQ(problem("config.json", [](Json&) {}), "");
+    const struct {
+        const char* file;
+        std::function<void(Json&)> change;
+        const char* problem;
+    } cases[] = {
+        {"modules.json", [](Json& j) { j.erase(3); }, "two modules Dense, there are 1"},
+        {"modules.json", [](Json& j) { j.erase(1); }, "a module that is Transformer, Pooling"},
+        {"modules.json", [](Json& j) { j[2]["path"] = "../2_Dense"; }, "the name of a folder"},
+        {"2_Dense/config.json", [](Json& j) { j["bias"] = true; }, "bias: expected false"},
+        {"2_Dense/config.json",
+         [](Json& j) { j["activation_function"] = "torch.nn.modules.activation.Tanh"; },
+         "activation_function: expected Identity"},
+        {"3_Dense/config.json", [](Json& j) { j["out_features"] = 128; },
+         "modules Dense of 256 to 1024 and 1024 to 128 numbers"},
+        {"config.json", [](Json& j) { j["use_bidirectional_attention"] = false; },
+         "a module that is Transformer, Pooling"},
+        {"config.json", [](Json& j) { j["model_type"] = "gemma2"; },
+         "use_bidirectional_attention: expected false in this family"},
+    };
+    for (const auto& one : cases)
+        EXPECT_THAT(problem(one.file, one.change), HasSubstr(one.problem)) << one.file;
+    std::filesystem::remove(path + "/modules.json");
+    EXPECT_THAT(open_weights(path).error().message, HasSubstr("use_bidirectional_attention"));
+    HfFolderWriter(*file, path).write();
+    std::filesystem::remove(path + "/modules.json");
+    EXPECT_THAT(open_weights(path).error().message, HasSubstr("modules.json"));
+    EXPECT_THAT(spec::read_model_config_file(path + "/config.json").error().message,
+                HasSubstr("use_bidirectional_attention: expected false"));
 }
 
 TEST(Encoder, FoldersOfOtherClassesAndModulesAreRefused) {

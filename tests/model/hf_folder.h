@@ -113,6 +113,7 @@ class HfFolderWriter {
         fill_config();
         fill_tokenizer();
         write_tensors();
+        if (makes_embeddings()) write_modules();
         if (sees_images) {
             config = {{"model_type", type_ == "llama4_text" ? "llama4" : "gemma4"},
                       {"text_config", config}};
@@ -142,6 +143,7 @@ class HfFolderWriter {
                 : c.architecture == "gpt-oss"                       ? "gpt_oss"
                 : c.architecture == "command-r"                     ? "cohere"
                 : c.architecture == "gemma3"                        ? "gemma3_text"
+                : c.architecture == "gemma-embedding"               ? "gemma3_text"
                 : c.architecture == "gemma4"                        ? "gemma4_text"
                 : c.architecture == "llama4"                        ? "llama4_text"
                                                                     : c.architecture;
@@ -175,6 +177,11 @@ class HfFolderWriter {
         fill_scales();
         if (has_experts) fill_experts();
         if (type_ == "gemma4_text") fill_gemma4();
+        if (makes_embeddings()) {
+            set("architectures", {"Gemma3TextModel"});
+            set("use_bidirectional_attention", true);
+            set("rope_local_base_freq", c.windowed_rope_base);
+        }
         if (type_ == "llama4_text") fill_llama4();
         const std::string scaling = c.architecture + ".rope.scaling.";
         if (file_.find(scaling + "type") != nullptr) {
@@ -291,6 +298,41 @@ class HfFolderWriter {
         if (is_gemma()) config["hidden_act"] = "gelu_pytorch_tanh";
     }
     bool is_gemma() const { return type_.starts_with("gemma"); }
+    bool makes_embeddings() const { return config_.architecture == "gemma-embedding"; }
+
+    // As sentence-transformers publish a model of embeddings: its pooling and its dense layers in
+    // folders of their own.
+    void write_modules() {
+        Json modules = Json::array();
+        const auto add_module = [&](const char* type, const std::string& path) {
+            modules.push_back(
+                {{"path", path}, {"type", std::string("sentence_transformers.models.") + type}});
+            std::filesystem::create_directories(folder_ + "/" + path);
+        };
+        add_module("Transformer", "");
+        add_module("Pooling", "1_Pooling");
+        write_file(
+            folder_ + "/1_Pooling/config.json",
+            Json{{"pooling_mode_cls_token", false}, {"pooling_mode_mean_tokens", true}}.dump());
+        for (const char* which : {"2", "3"}) {
+            const TensorInfo& tensor =
+                *file_.find_tensor(std::string("dense_") + which + ".weight");
+            const std::string path = std::string(which) + "_Dense";
+            add_module("Dense", path);
+            write_file(folder_ + "/" + path + "/config.json",
+                       Json{{"in_features", tensor.shape[0]},
+                            {"out_features", tensor.shape[1]},
+                            {"bias", false},
+                            {"activation_function", "torch.nn.modules.linear.Identity"}}
+                           .dump());
+            SafetensorsWriter writer;
+            writer.add("linear.weight", dtype_of(tensor.type), {tensor.shape[1], tensor.shape[0]},
+                       text_of(file_, tensor));
+            write_file(folder_ + "/" + path + "/model.safetensors", writer.take());
+        }
+        add_module("Normalize", "4_Normalize");
+        write_file(folder_ + "/modules.json", modules.dump());
+    }
 
     void fill_longrope() {
         if (file_.find_tensor("rope_factors_long.weight") == nullptr) return;
@@ -681,8 +723,8 @@ class HfFolderWriter {
 
     void write_tensors() {
         for (const TensorInfo& tensor : file_.tensors()) {
-            if (tensor.name.starts_with("rope_") || write_as_granite(tensor) ||
-                write_as_gpt_oss(tensor) || write_as_llama4(tensor)) {
+            if (tensor.name.starts_with("rope_") || tensor.name.starts_with("dense_") ||
+                write_as_granite(tensor) || write_as_gpt_oss(tensor) || write_as_llama4(tensor)) {
                 continue;
             }
             if (tensor.shape.size() == 3 && type_ != "gemma4_text") {
@@ -702,7 +744,9 @@ class HfFolderWriter {
             const bool adds_one = (is_gemma() && type_ != "gemma4_text") || type_ == "nemotron";
             if (adds_one && tensor.name.ends_with("norm.weight")) bytes = less_one(bytes);
             std::vector<std::int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
-            add(name_of(tensor.name), tensor.type, shape, bytes);
+            const std::string name = name_of(tensor.name);
+            // A class without a head has no "model." before its names.
+            add(makes_embeddings() ? name.substr(6) : name, tensor.type, shape, bytes);
         }
         if (sees_images) {
             const bool llama4 = type_ == "llama4_text";

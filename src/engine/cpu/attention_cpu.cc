@@ -44,8 +44,10 @@ void PagedAttention::run(const Kernels& kernels, ThreadPool& pool, const KvLayou
         task.out = out + at;
         task.n_heads = group;
         task.head_dim = layout.head_dim;
-        task.n_positions = end_of_attended(sequence, r, shape.both_ways);
-        task.begin = first_attended(task.n_positions - 1, shape.window, shape.chunked);
+        const AttendedPositions attended =
+            attended_positions(sequence, r, shape.window, shape.chunked, shape.both_ways);
+        task.n_positions = attended.end;
+        task.begin = attended.begin;
         task.scale = scale;
         task.softcap = shape.softcap;
         if (shape.sinks != nullptr) task.sinks = shape.sinks + std::ptrdiff_t{head} * group;

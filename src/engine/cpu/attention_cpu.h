@@ -20,12 +20,12 @@ struct AttentionRows {
 
 struct AttentionShape {
     int n_heads = 0;
-    std::int32_t window = 0;        // positions that a row attends to, its own the last; 0: all
+    std::int32_t window = 0;        // as ops::Attention has it
     float scale = 0;                // of scores; 0: 1 / sqrt(head_dim)
     float softcap = 0;              // of what they are then; 0: none
     const float* sinks = nullptr;   // [n_heads], as ops::Attention has them
     bool chunked = false;           // the window is a chunk
-    bool both_ways = false;         // rows attend to all rows of their sequence
+    bool both_ways = false;         // rows attend to those behind them, too
     const float* slopes = nullptr;  // [n_heads], as ops::Attention has them
 };
 

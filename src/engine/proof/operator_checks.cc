@@ -128,6 +128,9 @@ Check attention_check(ops::KvType type, base::Random& random, bool quick) {
         cases.push_back(c);
         c.slopes = true;
         cases.push_back(c);
+        c.slopes = false;
+        c.window = positions / 2;
+        cases.push_back(c);
     }
     for (int i = 0; i < (quick ? 1 : 3); ++i) {
         const int kv_heads = drawn(random, 1, 4);

@@ -125,7 +125,7 @@ base::Result<std::int64_t> ModelRunner::weight_bytes(const WeightLoader& loader,
     }
     if (needs_embedding(layers)) {
         TRY(const std::int64_t bytes, loader.bytes(kEmbedding));
-        sum += bytes + (config_.encoder ? EncoderInput::bytes(config_) : 0);
+        sum += bytes + (config_.embedding_norm ? EncoderInput::bytes(config_) : 0);
     }
     if (config_.layer_input > 0) {
         TRY(const std::int64_t bytes, LayerInputs::bytes(loader, config_));
@@ -133,11 +133,15 @@ base::Result<std::int64_t> ModelRunner::weight_bytes(const WeightLoader& loader,
     }
     if (layers.end == config_.n_layers && !config_.encoder) {
         TRY(const std::int64_t head, loader.bytes(config_.tied_embeddings ? kEmbedding : kHead));
+        sum += head;
+    }
+    if (layers.end == config_.n_layers && config_.has_output_norm()) {
         TRY(const std::int64_t norm, loader.bytes(kOutputNorm));
-        sum += head + norm;
+        sum += norm;
         if (config_.norm_bias) sum += loader.vector_bytes(config_.hidden);
     }
     if (ranks_pairs(layers)) sum += PairHead::bytes(config_.hidden);
+    if (has_dense_layers(layers)) sum += DenseLayers::bytes(config_);
     return sum;
 }
 
@@ -146,21 +150,34 @@ base::Status ModelRunner::load_weights(WeightLoader& loader, spec::LayerRange la
         if (!layers.contains(l)) architecture_->drop_layer(l);
     }
     if (!needs_embedding(layers)) drop_embedding();
-    const bool needs_head = layers.end == config_.n_layers && !config_.encoder;
-    if (!needs_head) drop_head();
+    const bool needs_output = layers.end == config_.n_layers && config_.has_output_norm();
+    if (!needs_output) drop_head();
     if (!ranks_pairs(layers)) pair_head_.reset();
+    if (!has_dense_layers(layers)) dense_layers_.reset();
     // In this order: what is large is unpacked beside little else, and a tied head is packed while
     // the embedding is in use, so that a source that makes or fetches it does so once.
     if (needs_embedding(layers) && embedding_.empty()) TRY_VOID(load_embedding());
     if (config_.layer_input > 0 && !layer_inputs_.loaded())
         TRY_VOID(layer_inputs_.load(*weights_, loader, config_));
-    if (needs_head && output_norm_ == nullptr) TRY_VOID(load_head(loader));
+    if (needs_output && output_norm_ == nullptr) TRY_VOID(load_output(loader));
     if (ranks_pairs(layers) && !pair_head_) {
         TRY(pair_head_, PairHead::load(*weights_, config_.hidden));
+    }
+    if (has_dense_layers(layers) && !dense_layers_) {
+        TRY(dense_layers_, DenseLayers::load(*weights_, config_));
     }
     for (std::int32_t l = layers.begin; l < layers.end; ++l) {
         if (!architecture_->has_layer(l)) TRY_VOID(architecture_->load_layer(loader, l));
     }
+    return base::Ok{};
+}
+
+base::Status ModelRunner::load_output(WeightLoader& loader) {
+    if (!config_.encoder) TRY_VOID(load_head(loader));
+    if (config_.norm_bias) {
+        TRY(output_norm_bias_, loader.vector(kOutputNormBias, config_.hidden));
+    }
+    TRY(output_norm_, loader.vector(kOutputNorm, config_.hidden));
     return base::Ok{};
 }
 
@@ -174,10 +191,6 @@ base::Status ModelRunner::load_head(WeightLoader& loader) {
     // Not before, since the rows are most often those of the same tensor.
     if (rank.present()) weights_->release(rank.tensor);
     TRY(head_, std::move(head));
-    if (config_.norm_bias) {
-        TRY(output_norm_bias_, loader.vector(kOutputNormBias, config_.hidden));
-    }
-    TRY(output_norm_, loader.vector(kOutputNorm, config_.hidden));
     return base::Ok{};
 }
 
@@ -192,6 +205,10 @@ bool ModelRunner::ranks_pairs(spec::LayerRange layers) const {
     return config_.rank_head.of_pairs && layers.end == config_.n_layers;
 }
 
+bool ModelRunner::has_dense_layers(spec::LayerRange layers) const {
+    return config_.dense_inner > 0 && layers.end == config_.n_layers;
+}
+
 base::Status ModelRunner::load_embedding() {
     const model::TensorInfo* info = weights_->file().find_tensor(kEmbedding);
     CHECK(info != nullptr);
@@ -200,7 +217,7 @@ base::Status ModelRunner::load_embedding() {
                                          kEmbedding, config_.vocab, config_.hidden, info->rows(),
                                          info->row_length()));
     }
-    if (config_.encoder) {
+    if (config_.embedding_norm) {
         TRY(encoder_input_, EncoderInput::load(*weights_, config_));
     }
     TRY(embedding_, weights_->tensor(kEmbedding));
@@ -228,6 +245,7 @@ base::Result<std::int64_t> ModelRunner::load(spec::LayerRange layers) {
         for (std::int32_t l = 0; l < config_.n_layers; ++l) architecture_->drop_layer(l);
         drop_head();
         pair_head_.reset();
+        dense_layers_.reset();
         drop_embedding();
         return std::int64_t{0};
     }
@@ -555,7 +573,7 @@ base::Status ModelRunner::norm_for_head(std::span<const ops::RowRange> ranges,
     const std::int64_t hidden = config_.hidden;
     TRY_VOID(make_room(*device_, to, rows * hidden));
     device_->copy_rows({*hidden_, *to, hidden, ranges});
-    if (config_.encoder) return base::Ok{};  // its last layer's sums are normed
+    if (!config_.has_output_norm()) return base::Ok{};  // the last layer's sums are normed
     norm_rows(*device_, config_, *to, *output_norm_, *to, rows);
     if (output_norm_bias_ != nullptr) device_->add_bias({*to, *output_norm_bias_, rows, hidden});
     return base::Ok{};
@@ -614,6 +632,7 @@ base::Status ModelRunner::pool(const core::BatchChunk& chunk, std::int64_t first
         add_rows(states, pooled.so_far);
     }
     if (!chunk.sample) return base::Ok{};
+    if (dense_layers_) pooled.so_far = dense_layers_->apply(device_->host_threads(), pooled.so_far);
     auto embedding = chunk.pooling == spec::Pooling::rank ? score_alone(pooled.so_far)
                                                           : to_embedding(pooled.so_far);
     if (embedding.ok()) {

@@ -12,6 +12,7 @@
 #include "engine/backend/token_filter.h"
 #include "engine/device/device.h"
 #include "engine/ops/kv_layout.h"
+#include "engine/runner/dense_layers.h"
 #include "engine/runner/draw_tokens.h"
 #include "engine/runner/encoder_input.h"
 #include "engine/runner/layer_inputs.h"
@@ -73,10 +74,14 @@ class ModelRunner final : public Backend {
     base::Result<std::int64_t> weight_bytes(const WeightLoader& loader,
                                             spec::LayerRange layers) const;
     base::Status load_weights(WeightLoader& loader, spec::LayerRange layers);
+    // The norm behind the last layer, and a decoder's head.
+    base::Status load_output(WeightLoader& loader);
     base::Status load_head(WeightLoader& loader);
     void drop_head();
     // Whether a cross-encoder's head is theirs.
     bool ranks_pairs(spec::LayerRange layers) const;
+    // Whether the dense layers behind the pooling are.
+    bool has_dense_layers(spec::LayerRange layers) const;
     base::Status load_embedding();
     void drop_embedding();
     base::Status check_chunk(const core::BatchChunk& chunk, const core::BatchPlan& plan) const;
@@ -112,7 +117,7 @@ class ModelRunner final : public Backend {
     base::Status pool(const core::BatchChunk& chunk, std::int64_t first_row, BatchResult& result);
     // The score by the state that the model ranks by, for want of an embedding.
     base::Result<std::vector<float>> score_alone(std::span<const double> state) const;
-    // Rows of hidden_ to the head's rows, normed unless they are an encoder's.
+    // Rows of hidden_ to the head's rows, normed where the model norms them once more.
     base::Status norm_for_head(std::span<const ops::RowRange> ranges, std::unique_ptr<Buffer>& to,
                                std::int64_t rows);
     // logits_ after normed rows.
@@ -140,11 +145,12 @@ class ModelRunner final : public Backend {
     std::span<const std::byte> embedding_;
     model::TensorType embedding_type_ = model::TensorType::f32;
     LayerInputs layer_inputs_;  // loaded with the embedding, where the model has such
-    std::optional<EncoderInput> encoder_input_;  // with an encoder's embedding
+    std::optional<EncoderInput> encoder_input_;  // with the embedding, where the model norms it
     std::unique_ptr<Buffer> output_norm_, output_norm_bias_;
     std::unique_ptr<Matrix> head_;
-    std::vector<float> rank_rows_;       // [rows of the rank head, hidden]; empty = none
-    std::optional<PairHead> pair_head_;  // a cross-encoder's, with its last layer
+    std::vector<float> rank_rows_;             // [rows of the rank head, hidden]; empty = none
+    std::optional<PairHead> pair_head_;        // a cross-encoder's, with its last layer
+    std::optional<DenseLayers> dense_layers_;  // likewise, where the model has such
     std::unique_ptr<KvArena> kv_;
 
     // Of the batch that runs, and kept as work space. Rows of the active chunks are compact, in

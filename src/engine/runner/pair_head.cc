@@ -2,39 +2,21 @@
 
 #include <cmath>
 #include <cstddef>
-#include <numeric>
-#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "base/index.h"
 #include "engine/runner/host_floats.h"
 #include "engine/runner/rank_rows.h"
 #include "model/arch/rank_head.h"
 
 namespace helix::engine {
-namespace {
-
-// The first rows [rows, hidden] of a matrix of whatever type.
-base::Result<std::vector<float>> matrix_of_pairs(model::WeightSource& source, const char* name,
-                                                 std::int64_t rows, std::int64_t hidden) {
-    model::RankHead all;
-    all.tensor = name;
-    all.rows.resize(base::size_of(rows));
-    std::iota(all.rows.begin(), all.rows.end(), 0);
-    auto values = load_rank_rows(source, all, hidden);
-    if (values.ok()) source.release(name);
-    return values;
-}
-
-}  // namespace
 
 base::Result<PairHead> PairHead::load(model::WeightSource& source, std::int64_t hidden) {
     PairHead head;
-    TRY(head.dense_, matrix_of_pairs(source, model::kClassifierDense, hidden, hidden));
+    TRY(head.dense_, load_whole_matrix(source, model::kClassifierDense, hidden, hidden));
     TRY(head.dense_bias_, first_floats(source, model::kClassifierDenseBias, hidden));
-    TRY(head.weights_, matrix_of_pairs(source, model::kClassifierHead, 1, hidden));
+    TRY(head.weights_, load_whole_matrix(source, model::kClassifierHead, 1, hidden));
     TRY(const std::vector<float> bias, first_floats(source, model::kClassifierHeadBias, 1));
     head.bias_ = bias[0];
     return head;

@@ -1,6 +1,7 @@
 #include "engine/runner/rank_rows.h"
 
 #include <cmath>
+#include <numeric>
 #include <string>
 
 #include <fmt/format.h>
@@ -34,6 +35,17 @@ base::Result<std::vector<float>> load_rank_rows(model::WeightSource& weights,
     }
     for (float& weight : rows) weight *= factors.empty() ? 1.0F : factors[0];
     return rows;
+}
+
+base::Result<std::vector<float>> load_whole_matrix(model::WeightSource& weights, const char* name,
+                                                   std::int64_t rows, std::int64_t columns) {
+    model::RankHead all;
+    all.tensor = name;
+    all.rows.resize(size_of(rows));
+    std::iota(all.rows.begin(), all.rows.end(), 0);
+    auto values = load_rank_rows(weights, all, columns);
+    if (values.ok()) weights.release(name);
+    return values;
 }
 
 base::Result<float> rank_score(std::span<const float> rows, std::span<const double> state) {

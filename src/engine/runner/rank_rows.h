@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,10 @@ namespace helix::engine {
 // releases it. Errors name it.
 base::Result<std::vector<float>> load_rank_rows(model::WeightSource& weights,
                                                 const model::RankHead& head, std::int64_t hidden);
+
+// A matrix [rows, columns] of whatever type, as floats, whose tensor is released. Errors name it.
+base::Result<std::vector<float>> load_whole_matrix(model::WeightSource& weights, const char* name,
+                                                   std::int64_t rows, std::int64_t columns);
 
 // The first of the softmax over the rows' products with a state, from 0 to 1. rows: [n,
 // state.size()]. Error internal: a number is broken.

@@ -136,10 +136,10 @@ AttentionRows rows_of(VulkanCommands::Operator& record, const ops::Attention& op
                 of.tiles.push_back(
                     {word(std::ssize(of.rows)), word(std::min(tile_rows, s.rows - r))});
             const std::int32_t position = s.first_position + static_cast<std::int32_t>(r);
-            const std::int32_t begin = ops::first_attended(position, op.window, op.chunked);
-            const std::int32_t end = ops::end_of_attended(s, r, op.both_ways);
-            of.rows.push_back(
-                {table, word(s.first_row + r), word(begin), word(end), word(position)});
+            const auto attended =
+                ops::attended_positions(s, r, op.window, op.chunked, op.both_ways);
+            of.rows.push_back({table, word(s.first_row + r), word(attended.begin),
+                               word(attended.end), word(position)});
         }
         table += s.pages.size() * sizeof(VkDeviceAddress);
     }

@@ -28,6 +28,7 @@ extern const DecoderTraits kCohere2;
 extern const DecoderTraits kGemma2;
 extern const DecoderTraits kGemma3;
 extern const DecoderTraits kGemma4;
+extern const DecoderTraits kGemmaEmbedding;
 extern const DecoderTraits kGlm4Moe;
 extern const DecoderTraits kMiniMaxM2;
 extern const DecoderTraits kGptOss;

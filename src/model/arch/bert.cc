@@ -108,10 +108,35 @@ base::Result<std::int32_t> table_rows(const GgufFile& file, const char* name, st
     return static_cast<std::int32_t>(rows);
 }
 
+// The norm behind the last layer, and two dense layers behind the pooling.
+base::Status read_decoders_end(const GgufFile& file, const DecoderTraits& traits,
+                               ModelConfig& config) {
+    TRY_VOID(expect_tensor(file, "output_norm.weight", {config.hidden}));
+    if (!traits.dense_embeddings) return base::Ok{};
+    const TensorInfo* first = file.find_tensor(kFirstDense);
+    if (first == nullptr) {
+        return base::invalid(fmt::format(
+            "{}: tensor {}: missing, the first of two dense layers behind the pooling; converters "
+            "leave them out unless they are told otherwise, and their files' embeddings are not "
+            "the model's",
+            file.label(), kFirstDense));
+    }
+    const std::int64_t inner = first->rows();
+    if (inner > limits::kMaxFeedForward) {
+        return base::invalid(fmt::format("{}: tensor {}: {} rows, the limit is {}", file.label(),
+                                         kFirstDense, inner, limits::kMaxFeedForward));
+    }
+    TRY_VOID(expect_tensor(file, kFirstDense, {config.hidden, inner}));
+    TRY_VOID(expect_tensor(file, kSecondDense, {inner, config.hidden}));
+    config.dense_inner = static_cast<std::int32_t>(inner);
+    return base::Ok{};
+}
+
 }  // namespace
 
 base::Status read_encoder(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
     TRY(const bool pairs, reads_pairs(file, traits));
+    if (traits.norms_as_decoder) return read_decoders_end(file, traits, config);
     for (const char* name : {kEmbeddingNorm, kEmbeddingNormBias})
         TRY_VOID(expect_tensor(file, name, {config.hidden}));
     TRY(config.n_token_types, table_rows(file, kTokenTypeTable, config.hidden));
@@ -130,6 +155,10 @@ bool is_encoder_tensor(const ModelConfig& config, std::string_view name) {
     const bool of_head = name == kClassifierHead || name == kClassifierHeadBias ||
                          name == kClassifierDense || name == kClassifierDenseBias;
     if (of_head) return config.rank_head.of_pairs;
+    if (config.has_output_norm()) {
+        const bool dense = name == kFirstDense || name == kSecondDense;
+        return name == "output_norm.weight" || (dense && config.dense_inner > 0);
+    }
     return name == kEmbeddingNorm || name == kEmbeddingNormBias || name == kTokenTypeTable ||
            (config.n_positions > 0 && name == kPositionTable);
 }

@@ -219,7 +219,8 @@ base::Status read_scales(const GgufFile& file, const DecoderTraits& traits, Mode
     const auto number = [&](const char* rest, float otherwise) {
         return optional_positive(file, metadata_key(traits, rest), otherwise);
     };
-    config.encoder = config.sum_norms = traits.encoder;
+    config.encoder = traits.encoder;
+    config.sum_norms = config.embedding_norm = traits.encoder && !traits.norms_as_decoder;
     config.feed_forward_bias = traits.feed_forward_bias;
     config.down_bias = traits.down_bias;
     config.alibi = traits.alibi;

@@ -83,8 +83,11 @@ struct DecoderTraits {
     bool norms_less_one = false;
     // Of the model of so many layers scores are divided by the root of hidden / heads; 0: of none.
     std::int32_t layers_scaled_by_hidden = 0;
-    // See ModelConfig: encoders have sum_norms, too.
+    // See ModelConfig: encoders have sum_norms and an embedding_norm, too, unless they norm as
+    // decoders do.
     bool encoder = false;
+    bool norms_as_decoder = false;
+    bool dense_embeddings = false;   // what is pooled goes through two dense layers
     bool position_table = false;     // in the place of rope
     bool alibi = false;              // likewise; see ModelConfig
     bool may_rank = false;           // there are cross-encoders of it
@@ -130,8 +133,9 @@ inline constexpr char kEmbeddingNorm[] = "token_embd_norm.weight";
 inline constexpr char kEmbeddingNormBias[] = "token_embd_norm.bias";
 
 // Reads what is an encoder's alone, and checks its tensors outside of the layers, a cross-encoder's
-// head among them (pooling_type 4). Refuses what would make it something else: attention to earlier
-// positions alone, a classifier's head where the architecture or the file's pooling has none.
+// head (pooling_type 4) and dense layers behind the pooling among them. Refuses what would make it
+// something else: attention to earlier positions alone, a classifier's head where the architecture
+// or the file's pooling has none.
 base::Status read_encoder(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config);
 // Whether it is one of these tensors.
 bool is_encoder_tensor(const ModelConfig& config, std::string_view name);

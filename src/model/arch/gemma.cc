@@ -5,7 +5,9 @@
 // of their own. In Gemma 4 the others have fewer and larger heads, of which rope turns a part and
 // whose values may be their keys; values are normed, too, scores are not scaled, and a layer ends
 // with a factor. Its models with experts have a dense feed-forward beside them. Of E2B and E4B each
-// layer has an input of its own, and the last layers share keys and values.
+// layer has an input of its own, and the last layers share keys and values. EmbeddingGemma is a
+// Gemma 3 that attends both ways, within windows, too; what is pooled of its states goes through
+// two dense layers.
 
 namespace helix::model {
 
@@ -34,6 +36,22 @@ const DecoderTraits kGemma3{.name = "gemma3",
                             .tied_by_default = true,
                             .norms_less_one = true,
                             .layers_scaled_by_hidden = 62};
+
+const DecoderTraits kGemmaEmbedding{.name = "gemma-embedding",
+                                    .rope_pairs = RopePairs::halves,
+                                    .qk_norm = QkNorm::heads,
+                                    .output_norms = true,
+                                    .full_attention_period = 6,
+                                    .plain_windowed_rope = true,
+                                    .windowed_rope_base = 10000.0F,
+                                    .activation = Activation::gelu,
+                                    .root_embedding_scale = true,
+                                    .tied_by_default = true,
+                                    .norms_less_one = true,
+                                    .layers_scaled_by_hidden = 62,
+                                    .encoder = true,
+                                    .norms_as_decoder = true,
+                                    .dense_embeddings = true};
 
 const DecoderTraits kGemma4{.name = "gemma4",
                             .rope_pairs = RopePairs::halves,

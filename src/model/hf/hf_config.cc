@@ -49,6 +49,10 @@ class ConfigReader {
         TRY_VOID(read_windowed_heads());
         TRY_VOID(read_token_ids());
         set("context_length", static_cast<std::uint32_t>(context_));
+        if (family_.both_ways) {
+            config_.prefix = "";
+            set("attention.causal", false);
+        }
         return std::move(config_);
     }
 
@@ -683,6 +687,13 @@ class ConfigReader {
     float base_ = 10000.0F;
 };
 
+// Whether rows attend to those behind them. "vision" says so of images alone.
+base::Result<bool> attends_both_ways(const JsonPlace& root) {
+    const char* key = "use_bidirectional_attention";
+    if (!root.present(key) || root.child(key).value() == "vision") return false;
+    return root.flag_or(key, false);
+}
+
 }  // namespace
 
 base::Result<std::vector<std::int64_t>> read_eos_ids(const JsonPlace& root) {
@@ -719,8 +730,11 @@ base::Result<HfConfig> read_hf_config(const std::string& text, const std::string
         TRY(type, place.text());
     }
     if (is_hf_encoder(type)) return read_hf_encoder(root, type, metadata);
+    TRY(const bool both_ways, attends_both_ways(root));
+    std::vector<std::string_view> known;
     for (const HfFamily& family : hf_families()) {
-        if (family.type != type) continue;
+        if (!family.both_ways) known.push_back(family.type);
+        if (family.type != type || family.both_ways != both_ways) continue;
         metadata.set("general.architecture", std::string(family.architecture));
         TRY(HfConfig config, ConfigReader(root, family, metadata).read());
         if (family.experts != HfExperts::gpt_oss) {
@@ -734,8 +748,8 @@ base::Result<HfConfig> read_hf_config(const std::string& text, const std::string
         }
         return config;
     }
-    std::vector<std::string_view> known;
-    for (const HfFamily& family : hf_families()) known.push_back(family.type);
+    if (both_ways && std::find(known.begin(), known.end(), type) != known.end())
+        return root.child("use_bidirectional_attention").error("false in this family");
     for (const std::string_view encoder : hf_encoders()) known.push_back(encoder);
     return place.error(fmt::format("one of {}", fmt::join(known, ", ")));
 }

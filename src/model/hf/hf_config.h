@@ -35,6 +35,13 @@ enum class HfExperts {
     llama4,  // feed_forward.experts.gate_up_proj: the same, with rows and columns exchanged
 };
 
+// A dense layer behind the pooling, in a folder of its own.
+struct HfDense {
+    std::string folder;  // within the model's
+    std::int32_t inputs = 0;
+    std::int32_t outputs = 0;
+};
+
 // What a Hugging Face config.json says, in the terms of our architectures.
 struct HfConfig {
     std::string architecture;               // "llama", "qwen2", "qwen3", "qwen3moe", ...
@@ -84,7 +91,8 @@ struct HfConfig {
     std::int32_t n_positions = 0;
     std::int32_t first_position = 0;
     std::int32_t n_token_types = 0;
-    bool ranks_pairs = false;  // a cross-encoder, with its head
+    bool ranks_pairs = false;           // a cross-encoder, with its head
+    std::vector<HfDense> dense_layers;  // of embeddings: two, or none
 
     bool shares_kv(std::int32_t layer) const { return layer >= n_layers - n_shared_kv_layers; }
     // Of the feed-forward of a layer without experts, or beside them.

@@ -36,6 +36,7 @@ struct HfFamily {
     double norm_epsilon = 1e-6;
     const char* epsilon_key = "rms_norm_eps";
     const char* activation = "silu";
+    bool both_ways = false;  // use_bidirectional_attention is true, and the class has no head
 };
 
 std::span<const HfFamily> hf_families();

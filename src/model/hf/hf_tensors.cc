@@ -79,6 +79,15 @@ class List {
         vector(kLayerInputNorm, prefix + "per_layer_projection_norm.weight", config_.layer_input);
     }
 
+    // Behind the pooling of embeddings.
+    void dense_layers() {
+        const char* name = kFirstDense;
+        for (const HfDense& dense : config_.dense_layers) {
+            matrix(name, dense_source(dense.folder, "linear.weight"), dense.outputs, dense.inputs);
+            name = kSecondDense;
+        }
+    }
+
     std::vector<HfTensor> take() { return std::move(tensors_); }
 
   private:
@@ -327,6 +336,11 @@ std::pair<std::int32_t, std::string_view> layer_of(const HfConfig& config, std::
     return {layer, rest.substr(1)};
 }
 
+// Whether its tensors are named as those of BERT and what descends from it.
+bool is_own_encoder(const HfConfig& config) {
+    return config.traits->encoder && !config.traits->norms_as_decoder;
+}
+
 // What published files have of layers that attend to another's keys and values, though nobody reads
 // it.
 bool is_of_keys(std::string_view rest) {
@@ -336,8 +350,12 @@ bool is_of_keys(std::string_view rest) {
 
 }  // namespace
 
+std::string dense_source(const std::string& folder, const std::string& tensor) {
+    return folder + "/" + tensor;
+}
+
 std::vector<HfTensor> hf_tensors(const HfConfig& config) {
-    if (config.traits->encoder) return hf_encoder_tensors(config);
+    if (is_own_encoder(config)) return hf_encoder_tensors(config);
     List list(config);
     list.matrix("token_embd.weight", config.prefix + "embed_tokens.weight", config.vocab,
                 config.hidden);
@@ -346,14 +364,15 @@ std::vector<HfTensor> hf_tensors(const HfConfig& config) {
     list.vector("output_norm.weight", config.prefix + "norm.weight", config.hidden);
     if (config.traits->norm_bias)
         list.vector("output_norm.bias", config.prefix + "norm.bias", config.hidden);
-    if (!config.tied_embeddings) {
+    if (!config.tied_embeddings && !config.traits->encoder) {
         list.matrix("output.weight", config.head, config.vocab, config.hidden);
     }
+    list.dense_layers();
     return list.take();
 }
 
 bool is_spare_hf_tensor(const HfConfig& config, std::string_view name) {
-    if (config.traits->encoder) return is_spare_encoder_tensor(config, name);
+    if (is_own_encoder(config)) return is_spare_encoder_tensor(config, name);
     const auto [layer, rest] = layer_of(config, name);
     if (layer >= config.n_layers && layer < config.n_layers + config.n_skipped_layers) return true;
     if (layer >= 0 && layer < config.n_layers && config.shares_kv(layer) && is_of_keys(rest))

@@ -32,6 +32,9 @@ struct HfTensor {
     bool add_one = false;     // to every element, which keep_float makes f32
 };
 
+// What HfTensor::sources call a tensor of the safetensors in a dense layer's folder.
+std::string dense_source(const std::string& folder, const std::string& tensor);
+
 // All tensors of the model but rope factors, in the order of a GGUF file.
 std::vector<HfTensor> hf_tensors(const HfConfig& config);
 // Whether a tensor is one that some files have and everybody computes: "….rotary_emb.inv_freq", and
