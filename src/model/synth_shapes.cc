@@ -129,7 +129,6 @@ void add_likes_with_experts(std::vector<SynthShape>& all) {
     glm4moe.shared_ffn = 256;
     glm4moe.selection_bias = true;
     glm4moe.expert_weight_scale = 2.5F;
-    glm4moe.n_skipped_layers = 1;
     SynthShape& gemma4moe = add("gemma4-moe", "gemma4");
     gemma4moe.dense_ffn = 512;
     make_gemma4(gemma4moe);

@@ -40,6 +40,19 @@ class Families : public ::testing::Test {
         EXPECT_TRUE(made.ok()) << made.error().message;
         return *GgufFile::open(path);
     }
+    // With one more layer, which only predicts: no tensors of it are in the file.
+    std::shared_ptr<const GgufFile> glm4_moe_that_predicts() {
+        SynthShape shape = shape_like("glm4-moe");
+        shape.n_skipped_layers = 1;
+        return made(shape);
+    }
+    static SynthShape shape_like(const std::string& name) {
+        for (const SynthShape& shape : synth_likes()) {
+            if (shape.name == name) return shape;
+        }
+        ADD_FAILURE() << "no shape " << name;
+        return {};
+    }
     ModelConfig config_of(const std::string& name) {
         const auto config = read_model_config(*like(name));
         EXPECT_TRUE(config.ok()) << config.error().message;
@@ -266,7 +279,7 @@ TEST_F(Families, Gemma4HasHeadsOfTwoSizes) {
 }
 
 TEST_F(Families, Glm4MoeHasADenseLayerASharedExpertAndSigmoids) {
-    const auto file = like("glm4-moe");
+    const auto file = glm4_moe_that_predicts();
     const ModelConfig config = *read_model_config(*file);
     EXPECT_EQ(config.n_layers, 4);  // one of five predicts more tokens and is left out
     EXPECT_EQ(config.n_skipped_layers, 1);
@@ -338,10 +351,7 @@ std::string problem_with(const GgufFile& file, const std::string& key, GgufValue
 }
 
 TEST_F(Families, Glm4MoeMayHaveItsExpertsInGroups) {
-    SynthShape shape;
-    for (const SynthShape& like : synth_likes()) {
-        if (like.name == "glm4-moe") shape = like;
-    }
+    SynthShape shape = shape_like("glm4-moe");
     shape.n_expert_groups = 4;
     shape.n_expert_groups_used = 2;
     const auto file = made(shape);
@@ -401,7 +411,7 @@ TEST_F(Families, Llama4sThatWeCannotRunAreRefusedByName) {
 }
 
 TEST_F(Families, ExpertsThatAreRoutedInAnotherWayAreRefusedByName) {
-    const auto file = like("glm4-moe");
+    const auto file = glm4_moe_that_predicts();
     EXPECT_EQ(problem_with(*file, "", 0U), "");
     // What the layers left out are made of does not matter.
     EXPECT_EQ(problem_with(*file, "", 0U, "blk.4.nextn.eh_proj.weight"), "");

@@ -335,6 +335,7 @@ TEST_F(Folder, Llama4sOfOtherKindsAreRefused) {
 
 TEST_F(Folder, ExpertsMayBeInGroups) {
     SynthShape shape = shape_named("glm4-moe");
+    shape.n_skipped_layers = 1;
     shape.n_expert_groups = 4;
     shape.n_expert_groups_used = 2;
     const auto file = synth(shape, TensorType::f16);
