@@ -35,6 +35,12 @@ std::vector<float> alibi_slopes(std::int32_t n_heads) {
     return slopes;
 }
 
+base::Result<std::unique_ptr<Buffer>> make_filled(Device& device, std::span<const float> values) {
+    TRY(auto made, device.make_buffer(std::ssize(values)));
+    TRY_VOID(device.write(*made, 0, values));
+    return made;
+}
+
 // The rows of queries, keys and values in the tensor that has them all.
 std::vector<std::int64_t> qkv_rows(const model::ModelConfig& config, std::int32_t layer) {
     return {q_width(config, layer), kv_width(config, layer), kv_width(config, layer)};
@@ -166,33 +172,28 @@ void AttentionRunner::prepare_heads(Device& device, const model::ModelConfig& co
     const Buffer* k_norm = of_heads ? weights.k_norm.get() : (unweighted ? ones_.get() : nullptr);
     const bool has_temperature = config.has_temperature(layer);
     const std::int32_t kv_heads = config.kv_heads_of(layer);
-    const ops::ProjectedHeads heads[] = {
-        {*q_, config.n_heads, weights.q_bias.get(), q_norm, rotates || has_temperature},
-        {*k_, kv_heads, weights.k_bias.get(), k_norm, rotates},
-        {*v_, kv_heads, weights.v_bias.get(), config.value_norm ? ones_.get() : nullptr, false}};
+    std::vector<ops::ProjectedHeads> heads = {
+        {*q_, config.n_heads, weights.q_bias.get(), q_norm, rotates || has_temperature}};
+    if (!config.shares_kv(layer)) {
+        const Buffer* v_norm = config.value_norm ? ones_.get() : nullptr;
+        heads.push_back({*k_, kv_heads, weights.k_bias.get(), k_norm, rotates});
+        heads.push_back({*v_, kv_heads, weights.v_bias.get(), v_norm, false});
+    }
     const std::int32_t head_dim = config.head_dim_of(layer);
-    const std::size_t n_kinds = config.shares_kv(layer) ? 1 : std::size(heads);
-    device.rope({std::span(heads).first(n_kinds), rows.angles, rows.rows, head_dim,
+    device.rope({heads, rows.angles, rows.rows, head_dim,
                  has_temperature ? head_dim : config.rope_dim_of(layer), config.rope_pairs,
                  config.norm_epsilon});
 }
 
-base::Status AttentionRunner::make_ones(Device& device, const model::ModelConfig& config) {
-    const bool needed = config.value_norm || config.qk_norm == model::QkNorm::unweighted;
-    if (!needed || ones_ != nullptr) return base::Ok{};
-    const std::vector<float> ones(base::size_of(config.largest_head_dim()), 1.0F);
-    TRY(auto made, device.make_buffer(std::ssize(ones)));
-    TRY_VOID(device.write(*made, 0, ones));
-    ones_ = std::move(made);
-    return base::Ok{};
-}
-
-base::Status AttentionRunner::make_slopes(Device& device, const model::ModelConfig& config) {
-    if (!config.alibi || slopes_ != nullptr) return base::Ok{};
-    const std::vector<float> slopes = alibi_slopes(config.n_heads);
-    TRY(auto made, device.make_buffer(std::ssize(slopes)));
-    TRY_VOID(device.write(*made, 0, slopes));
-    slopes_ = std::move(made);
+base::Status AttentionRunner::make_constants(Device& device, const model::ModelConfig& config) {
+    const bool has_unweighted = config.value_norm || config.qk_norm == model::QkNorm::unweighted;
+    if (has_unweighted && ones_ == nullptr) {
+        const auto largest = base::size_of(config.largest_head_dim());
+        TRY(ones_, make_filled(device, std::vector<float>(largest, 1.0F)));
+    }
+    if (config.alibi && slopes_ == nullptr) {
+        TRY(slopes_, make_filled(device, alibi_slopes(config.n_heads)));
+    }
     return base::Ok{};
 }
 
@@ -200,11 +201,8 @@ base::Status AttentionRunner::run(Device& device, const model::ModelConfig& conf
                                   const AttentionWeights& weights, std::int32_t layer,
                                   const LayerRows& rows, BlockRows& shared) {
     TRY_VOID(make_room(device, q_, rows.rows * q_width(config, layer)));
-    TRY_VOID(make_room(device, k_, rows.rows * kv_width(config, layer)));
-    TRY_VOID(make_room(device, v_, rows.rows * kv_width(config, layer)));
     TRY_VOID(make_room(device, attended_, rows.rows * q_width(config, layer)));
-    TRY_VOID(make_ones(device, config));
-    TRY_VOID(make_slopes(device, config));
+    TRY_VOID(make_constants(device, config));
     TRY_VOID(shared.normed.run(device, config, rows, weights.norm.get(), weights.norm_bias.get()));
     // Keys that are values, too, are computed twice: that is little of a layer, and a copy of them
     // would have to be gathered from all of a group's devices.
@@ -212,6 +210,8 @@ base::Status AttentionRunner::run(Device& device, const model::ModelConfig& conf
         const ops::Projection q[] = {{*weights.q, *q_}};
         device.matmul({shared.normed.values(), rows.rows, q});
     } else {
+        TRY_VOID(make_room(device, k_, rows.rows * kv_width(config, layer)));
+        TRY_VOID(make_room(device, v_, rows.rows * kv_width(config, layer)));
         const Matrix& values = weights.v == nullptr ? *weights.k : *weights.v;
         const ops::Projection qkv[] = {{*weights.q, *q_}, {*weights.k, *k_}, {values, *v_}};
         device.matmul({shared.normed.values(), rows.rows, qkv});

@@ -106,15 +106,13 @@ class AttentionRunner {
     void prepare_heads(Device& device, const model::ModelConfig& config,
                        const AttentionWeights& weights, std::int32_t layer, const LayerRows& rows);
 
-    // ones_, where there are norms without weights.
-    base::Status make_ones(Device& device, const model::ModelConfig& config);
+    // ones_ and slopes_, which are the same for all layers, where the model needs them.
+    base::Status make_constants(Device& device, const model::ModelConfig& config);
 
-    std::unique_ptr<Buffer> q_, k_, v_, attended_;
-    // slopes_, where scores fall with distance.
-    base::Status make_slopes(Device& device, const model::ModelConfig& config);
-
+    std::unique_ptr<Buffer> q_, attended_;
+    std::unique_ptr<Buffer> k_, v_;   // of layers that have keys and values of their own
     std::unique_ptr<Buffer> ones_;    // [the largest head]: weights of a norm that has none
-    std::unique_ptr<Buffer> slopes_;  // [n_heads], or null
+    std::unique_ptr<Buffer> slopes_;  // [n_heads], where scores fall with distance
 };
 
 // x += norm(W_projection (gelu(W_gate x) * what the layer has of the row's token)).
