@@ -416,14 +416,11 @@ void ModelRunner::embed(const core::BatchChunk& chunk, std::span<float> rows) {
 }
 
 base::Result<std::span<const float>> ModelRunner::input_rows(const core::BatchChunk& chunk,
-                                                             const PayloadRows& payload) {
+                                                             std::span<const float> embedded,
+                                                             const PayloadRows& payload) const {
+    if (chunk.layers.begin == 0) return embedded;
     const std::int64_t hidden = config_.hidden;
     const std::int64_t n = std::ssize(chunk.tokens);
-    if (chunk.layers.begin == 0) {
-        embedded_.resize(size_of(n * hidden));
-        embed(chunk, embedded_);
-        return std::span<const float>(embedded_);
-    }
     const std::span<const float> input = payload(chunk.input);
     if (std::ssize(input) != n * hidden) {
         return base::invalid(
@@ -452,10 +449,18 @@ base::Status ModelRunner::activate(const core::BatchPlan& plan, std::int32_t lay
     TRY_VOID(make_room(*device_, next_hidden_, rows * hidden));
     positions_.clear();
     ranges_.clear();
+    const bool embeds = layer == 0 || config_.layer_input > 0;
+    embedded_.resize(embeds ? size_of(rows * hidden) : 0);
     for (const ActiveChunk& next : next_active_) {
         const core::BatchChunk& chunk = *next.chunk;
+        std::span<float> embedded;
+        if (embeds) {
+            embedded = std::span(embedded_).subspan(size_of(next.first_row * hidden),
+                                                    chunk.tokens.size() * size_of(hidden));
+            embed(chunk, embedded);
+        }
         if (chunk.layers.begin == layer) {
-            TRY(const std::span<const float> input, input_rows(chunk, payload));
+            TRY(const std::span<const float> input, input_rows(chunk, embedded, payload));
             TRY_VOID(device_->write(*next_hidden_, next.first_row * hidden, input));
         } else {
             const auto old =
@@ -479,13 +484,10 @@ base::Status ModelRunner::activate(const core::BatchPlan& plan, std::int32_t lay
 base::Status ModelRunner::set_layer_inputs(std::int32_t layer) {
     spec::LayerRange layers{layer, layer};
     row_tokens_.clear();
-    embedded_.resize(positions_.size() * size_of(config_.hidden));
     for (const ActiveChunk& next : next_active_) {
         const core::BatchChunk& chunk = *next.chunk;
         layers.end = std::max(layers.end, chunk.layers.end);
         row_tokens_.insert(row_tokens_.end(), chunk.tokens.begin(), chunk.tokens.end());
-        embed(chunk, std::span(embedded_).subspan(size_of(next.first_row * config_.hidden),
-                                                  chunk.tokens.size() * size_of(config_.hidden)));
     }
     return layer_inputs_.set_rows(*device_, row_tokens_, embedded_, layers);
 }
@@ -509,11 +511,12 @@ const Buffer& ModelRunner::angles_of(std::int32_t layer) const {
 
 base::Status ModelRunner::run_layer(std::int32_t layer) {
     sequences_.clear();
+    const std::int32_t source = config_.kv_layer(layer);
     std::int64_t rows = 0;
     for (const ActiveChunk& active : active_) {
         const core::BatchChunk& chunk = *active.chunk;
         const std::size_t blocks = chunk.pages.size() / size_of(chunk.layers.size());
-        const std::size_t first = size_of(config_.kv_layer(layer) - chunk.layers.begin) * blocks;
+        const std::size_t first = size_of(source - chunk.layers.begin) * blocks;
         sequences_.push_back({active.first_row, std::ssize(chunk.tokens), chunk.first_position,
                               std::span(chunk.pages).subspan(first, blocks)});
         rows += std::ssize(chunk.tokens);

@@ -100,11 +100,13 @@ class ModelRunner final : public Backend {
     }
     // What is wrong with running these layers and no others; "": nothing.
     std::string problem_of_layers(spec::LayerRange layers) const;
-    // The next active rows' inputs of layers, up to the chunks' last.
+    // The inputs of layers, up to the chunks' last, of the next active rows, which embedded_ has.
     base::Status set_layer_inputs(std::int32_t layer);
-    // The rows that the chunk enters its first layer with.
+    // The rows that the chunk enters its first layer with. embedded: its tokens', where that is the
+    // model's first.
     base::Result<std::span<const float>> input_rows(const core::BatchChunk& chunk,
-                                                    const PayloadRows& payload);
+                                                    std::span<const float> embedded,
+                                                    const PayloadRows& payload) const;
     // The layer's, of positions_.
     const Buffer& angles_of(std::int32_t layer) const;
     // The angles of positions_ by this table, to the device.
@@ -161,7 +163,8 @@ class ModelRunner final : public Backend {
     std::unique_ptr<Buffer> windowed_angles_;       // likewise, of layers with a base of their own
     std::unique_ptr<Buffer> temperatures_;          // [rows, head_dim], of layers with one
     std::vector<std::int32_t> positions_;           // of the active rows
-    std::vector<float> embedded_, host_angles_;     // on their way to the device
+    std::vector<float> host_angles_;                // on their way to the device
+    std::vector<float> embedded_;                   // likewise: the next active rows' tokens
     std::vector<spec::Token> row_tokens_;           // of the active rows, for inputs of layers
     std::vector<ops::RowRange> ranges_;
     std::vector<ops::SequenceRows> sequences_;
