@@ -100,29 +100,10 @@ void as_gpt_oss(model::SynthShape& s) {
 
 void as_gemma4(model::SynthShape& s) {
     with_many_experts(s);
-    s.architecture = "gemma4";
+    share_gemma4(s);
     s.dense_ffn = 96;
-    s.head_dim = 32;
-    s.windowed_kv_heads = 8;
-    s.windowed_head_dim = 16;
     s.keys_are_values = true;
-    s.rope_scaling = {"proportional", 0.25F, 512};
-    s.sliding_window = 7;
-    s.full_attention_period = 2;
     s.logit_softcap = 3;
-}
-
-// Inputs of layers, and layers that share keys and values.
-void as_gemma4_e(model::SynthShape& s) {
-    s.architecture = "gemma4";
-    s.head_dim = 32;
-    s.windowed_kv_heads = 8;
-    s.windowed_head_dim = 16;
-    s.rope_scaling = {"proportional", 0.25F, 512};
-    s.sliding_window = 7;
-    s.full_attention_period = 2;
-    s.layer_input = 32;
-    s.n_shared_kv_layers = 1;
 }
 
 // Experts in every second layer, which get weighted rows; chunks, and a temperature.
@@ -150,8 +131,8 @@ constexpr Case kCases[] = {
     {"two_cpus_glm4moe", 2, TensorType::nvfp4, ops::KvType::f16, false, as_glm4moe},
     {"two_cpus_gpt_oss", 2, TensorType::mxfp4, ops::KvType::f16, false, as_gpt_oss},
     {"two_cpus_gemma4", 2, TensorType::q8_0, ops::KvType::q8, false, as_gemma4},
-    {"two_cpus_gemma4_e", 2, TensorType::q8_0, ops::KvType::f16, false, as_gemma4_e},
-    {"two_vulkan_gemma4_e", 2, TensorType::q8_0, ops::KvType::f16, true, as_gemma4_e},
+    {"two_cpus_gemma4_e", 2, TensorType::q8_0, ops::KvType::f16, false, share_gemma4_e},
+    {"two_vulkan_gemma4_e", 2, TensorType::q8_0, ops::KvType::f16, true, share_gemma4_e},
     {"two_cpus_llama4", 2, TensorType::q8_0, ops::KvType::f16, false, as_llama4},
     {"two_vulkan_gemma2", 2, TensorType::q8_0, ops::KvType::f16, true, as_gemma2},
     {"one_vulkan", 1, TensorType::q8_0, ops::KvType::f16, true, leave},

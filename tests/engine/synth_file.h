@@ -174,6 +174,22 @@ inline constexpr SynthKind kGemma4E{"gemma4_e", [](model::SynthShape& s) {
                                         s.n_shared_kv_layers = 1;
                                         s.shared_kv_ffn = 192;
                                     }};
+// Gemma 4 and its E with heads that several devices can share, where others have eight query heads
+// and four key-value heads.
+inline void share_gemma4(model::SynthShape& shape) {
+    shape.architecture = "gemma4";
+    shape.head_dim = 64;
+    shape.windowed_kv_heads = 8;
+    shape.windowed_head_dim = 16;
+    shape.rope_scaling = {"proportional", 0.25F, 512};
+    shape.sliding_window = 7;
+    shape.full_attention_period = 2;
+}
+inline void share_gemma4_e(model::SynthShape& shape) {
+    share_gemma4(shape);
+    shape.layer_input = 32;
+    shape.n_shared_kv_layers = 1;
+}
 inline void make_llama4(model::SynthShape& shape) {
     make_experts(shape, "llama4", 8, 1);
     shape.shared_ffn = 96;

@@ -84,28 +84,11 @@ constexpr Case kCases[] = {
      }},
     {"gemma4", TensorType::q8_0,
      [](model::SynthShape& s) {
-         s.architecture = "gemma4";
-         s.head_dim = 64;
-         s.windowed_kv_heads = 8;
-         s.windowed_head_dim = 16;
+         share_gemma4(s);
          s.keys_are_values = true;
-         s.rope_scaling = {"proportional", 0.25F, 512};
-         s.sliding_window = 13;
-         s.full_attention_period = 2;
      },
      ops::KvType::q8},
-    {"gemma4_e", TensorType::q8_0,
-     [](model::SynthShape& s) {
-         s.architecture = "gemma4";
-         s.head_dim = 64;
-         s.windowed_kv_heads = 8;
-         s.windowed_head_dim = 16;
-         s.rope_scaling = {"proportional", 0.25F, 512};
-         s.sliding_window = 13;
-         s.full_attention_period = 2;
-         s.layer_input = 32;
-         s.n_shared_kv_layers = 1;
-     }},
+    {"gemma4_e", TensorType::q8_0, share_gemma4_e},
     {"llama4", TensorType::q8_0,
      [](model::SynthShape& s) {
          s.architecture = "llama4";
