@@ -42,6 +42,20 @@ class ModelCodecTest : public ::testing::Test {
         return {codec_->detokenizer(true),
                 std::make_shared<const text::StopStrings>(std::move(stops))};
     }
+    // Of a synthetic model of this shape; null: there is none.
+    static std::unique_ptr<const TextCodec> codec_of(const std::string& shape) {
+        model::SynthOptions options;
+        options.shape = shape;
+        options.threads = 1;
+        options.path = ::testing::TempDir() + "helix-codec-" + shape + ".gguf";
+        const auto made = model::synth_model(options);
+        EXPECT_TRUE(made.ok()) << made.error().message;
+        if (!made.ok()) return nullptr;
+        auto codec = ModelCodec::create(**model::GgufFile::open(options.path));
+        std::remove(options.path.c_str());
+        EXPECT_TRUE(codec.ok()) << codec.error().message;
+        return codec.ok() ? std::move(codec).value() : nullptr;
+    }
     static std::string content_of(const std::vector<text::OutputPart>& parts) {
         std::string text;
         for (const text::OutputPart& part : parts) text += std::get<text::ContentText>(part).text;
@@ -58,20 +72,14 @@ class ModelCodecTest : public ::testing::Test {
 // A prompt is to be continued; what an encoder reads is whole.
 TEST_F(ModelCodecTest, AnEncodersTextKeepsItsEnd) {
     for (const auto& [name, end] : {std::pair("bge", 3), {"bge-m3", 2}}) {
-        model::SynthOptions options;
-        options.shape = name;
-        options.threads = 1;
-        options.path = ::testing::TempDir() + "helix-codec-" + name + ".gguf";
-        ASSERT_TRUE(model::synth_model(options).ok());
-        auto codec = ModelCodec::create(**model::GgufFile::open(options.path));
-        std::remove(options.path.c_str());
-        ASSERT_TRUE(codec.ok()) << codec.error().message;
-        const auto tokens = (*codec)->encode("water", true);
+        const auto codec = codec_of(name);
+        ASSERT_NE(codec, nullptr);
+        const auto tokens = codec->encode("water", true);
         ASSERT_GE(tokens.size(), 3U);
         EXPECT_EQ(tokens.back(), end);
-        const auto& ends = (*codec)->end_tokens();
+        const auto& ends = codec->end_tokens();
         EXPECT_NE(std::find(ends.begin(), ends.end(), tokens.back()), ends.end());
-        EXPECT_NE((*codec)->encode("water", false).back(), end);
+        EXPECT_NE(codec->encode("water", false).back(), end);
     }
 }
 
@@ -83,16 +91,10 @@ TEST_F(ModelCodecTest, AnEncodersPairOfTextsStandsBetweenItsEnds) {
     };
     for (const Case& one : {Case{"minilm-reranker", 2, 3}, Case{"bge-reranker", 1, 2}}) {
         const std::string name = one.name;
-        model::SynthOptions options;
-        options.shape = name;
-        options.threads = 1;
-        options.path = ::testing::TempDir() + "helix-codec-" + name + ".gguf";
-        ASSERT_TRUE(model::synth_model(options).ok());
-        auto codec = ModelCodec::create(**model::GgufFile::open(options.path));
-        std::remove(options.path.c_str());
-        ASSERT_TRUE(codec.ok()) << codec.error().message;
+        const auto codec = codec_of(name);
+        ASSERT_NE(codec, nullptr);
         const auto of_text = [&](const std::string& text) {
-            auto tokens = (*codec)->encode(text, true);
+            auto tokens = codec->encode(text, true);
             EXPECT_EQ(tokens.front(), one.begin);
             EXPECT_EQ(tokens.back(), one.end);
             return tokens;
@@ -103,9 +105,9 @@ TEST_F(ModelCodecTest, AnEncodersPairOfTextsStandsBetweenItsEnds) {
         const auto second = of_text("water");
         if (name == "bge-reranker") expected.push_back(one.end);
         expected.insert(expected.end(), second.begin() + 1, second.end());
-        EXPECT_EQ((*codec)->encode_pair("a small machine", "water"), expected);
+        EXPECT_EQ(codec->encode_pair("a small machine", "water"), expected);
         // What texts spell out is no end.
-        const auto spelt = (*codec)->encode_pair((*codec)->token_bytes(one.end), "water");
+        const auto spelt = codec->encode_pair(codec->token_bytes(one.end), "water");
         ASSERT_TRUE(spelt.has_value());
         EXPECT_EQ(count(*spelt, one.end), name == "bge-reranker" ? 3 : 2);
     }
