@@ -141,14 +141,18 @@ class OneLaneFull : public BalanceTest {
         EXPECT_EQ(cluster.lane(1), cluster.lane(3));
         act(cluster.tokens(2, {99}));  // alone on its lane
     }
+    void expect_that_the_shorter_moves() {
+        pass(3);
+        ASSERT_EQ(committed(), 1U);
+        EXPECT_EQ(ends[0].id.value, 1U);
+        EXPECT_EQ(ends[0].begun_for, MigrationReason::balance);
+        EXPECT_EQ(ends[0].cause, MigrationCause::committed);
+        EXPECT_NE(cluster.lane(1), cluster.lane(3));
+    }
 };
 
 TEST_F(OneLaneFull, TheShorterRequestMovesAndNoneMovesBack) {
-    pass(3);
-    ASSERT_EQ(committed(), 1U);
-    EXPECT_EQ(ends[0].id.value, 1U);
-    EXPECT_EQ(ends[0].begun_for, MigrationReason::balance);
-    EXPECT_NE(cluster.lane(1), cluster.lane(3));
+    expect_that_the_shorter_moves();
     pass(40);
     EXPECT_EQ(ends.size(), 1U);
 }
@@ -217,11 +221,7 @@ class OneLaneFullAsLlumnix : public OneLaneFull {
 };
 
 TEST_F(OneLaneFullAsLlumnix, TheShorterRequestMovesToTheFreest) {
-    pass(3);
-    ASSERT_EQ(committed(), 1U);
-    EXPECT_EQ(ends[0].id.value, 1U);
-    EXPECT_EQ(ends[0].cause, MigrationCause::committed);
-    EXPECT_NE(cluster.lane(1), cluster.lane(3));
+    expect_that_the_shorter_moves();
 }
 
 TEST_F(OneLaneFullAsLlumnix, AMoveIsGivenUpWhenItsSourceHasRecovered) {
