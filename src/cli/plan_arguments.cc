@@ -167,7 +167,7 @@ void PlanArguments::add_to(CLI::App& command) {
            command.add_flag("--usual-policy", usual_policy,
                             "plan for the usual policy, and choose none with the plan (how much "
                             "time prompts get beside decodes, how full KV memory becomes, how many "
-                            "prompts run)"),
+                            "prompts run, how many groups decodes travel in)"),
            command
                .add_option("--convention", convention,
                            "bandwidth to tokens/s as the paper says or as its reference does")

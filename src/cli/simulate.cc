@@ -186,8 +186,10 @@ void add_policy_options(CLI::App& command, SimulateArguments& a) {
                        "helix policy: under load so many prompts run that a first token comes "
                        "after about this time [as the plan says, else 2s]");
     command
-        .add_option("--groups", a.groups,
-                    "helix policy: most groups that decodes travel in; 0: as `serve` does it")
+        .add_option(
+            "--groups", a.groups,
+            "helix policy: most groups that decodes travel in; 0: as `serve` does it, by what "
+            "the plan says")
         ->capture_default_str();
     command
         .add_option("--balance", a.balance,

@@ -113,9 +113,12 @@ base::Status read_policy(const JsonPlace& root, PlacementFile& out) {
     TRY_VOID(policy.expect_object());
     ServingPolicy read;
     for (const auto& [key, unused] : policy.value().items()) {
-        if (key != "prefill_share" && key != "kv_high_water" && key != "prefill_target_s") {
-            return policy.complaint(fmt::format(
-                "\"{}\" is none of prefill_share, kv_high_water, prefill_target_s", key));
+        if (key != "prefill_share" && key != "kv_high_water" && key != "prefill_target_s" &&
+            key != "groups_per_machine") {
+            return policy.complaint(
+                fmt::format("\"{}\" is none of prefill_share, kv_high_water, prefill_target_s, "
+                            "groups_per_machine",
+                            key));
         }
     }
     TRY(read.prefill_share, policy.number_or("prefill_share", read.prefill_share));
@@ -127,6 +130,11 @@ base::Status read_policy(const JsonPlace& root, PlacementFile& out) {
     if (!(read.prefill_target_s > 0 && read.prefill_target_s <= kMaxPrefillTarget_s)) {
         return policy.child("prefill_target_s")
             .error(fmt::format("a number above 0 and at most {:g}", kMaxPrefillTarget_s));
+    }
+    TRY(read.groups_per_machine, policy.number_or("groups_per_machine", read.groups_per_machine));
+    if (!(read.groups_per_machine > 0 && read.groups_per_machine <= kMostGroupsPerMachine)) {
+        return policy.child("groups_per_machine")
+            .error(fmt::format("a number above 0 and at most {:g}", kMostGroupsPerMachine));
     }
     out.policy = read;
     return base::Ok{};

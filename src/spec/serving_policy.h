@@ -1,5 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
 namespace helix::spec {
 
 // ServingPolicy is what of the policy that serves a placement depends on the placement: the planner
@@ -17,16 +21,33 @@ struct ServingPolicy {
     // Under load so many prompts are in the pipelines that a first token comes after about this
     // time; above 0. Where links are slow more of them keep more machines at work.
     double prefill_target_s = 2;
+    // Decodes travel in at most so many groups for each machine of the shortest pipeline; above 0,
+    // at most kMostGroupsPerMachine. With one each, all machines have work at the same time. Where
+    // rows are long on their way more of them keep machines at work meanwhile; where a batch costs
+    // much whatever is in it fewer and larger ones serve more.
+    double groups_per_machine = 1;
 
     bool operator==(const ServingPolicy&) const = default;
 };
+
+inline constexpr double kMostGroupsPerMachine = 8;
+// More than any pipeline of machines comes to.
+inline constexpr std::int32_t kMostDecodeGroups = 32768;
+
+// The groups that decodes travel in along a pipeline of so many machines.
+inline std::int32_t decode_groups(const ServingPolicy& policy, std::int32_t machines) {
+    const double groups = std::round(policy.groups_per_machine * machines);
+    return static_cast<std::int32_t>(
+        std::clamp(groups, 1.0, static_cast<double>(kMostDecodeGroups)));
+}
 
 // As plans and their files say it; for nlohmann's JSON, which finds it by its name.
 template <typename Json>
 void to_json(Json& out, const ServingPolicy& policy) {
     out = {{"prefill_share", policy.prefill_share},
            {"kv_high_water", policy.kv_high_water},
-           {"prefill_target_s", policy.prefill_target_s}};
+           {"prefill_target_s", policy.prefill_target_s},
+           {"groups_per_machine", policy.groups_per_machine}};
 }
 
 }  // namespace helix::spec

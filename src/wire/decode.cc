@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "spec/serving_policy.h"
 #include "wire/decode_fields.h"
 
 // Every field is checked here, once, so that nobody behind decode() has to.
@@ -112,7 +113,7 @@ Result<Message> get(const pb::AssignLayers& from, const SessionLimits& limits) {
     core::AssignLayers message;
     message.epoch = from.epoch();
     TRY(message.layers, get_layers(from.layers(), limits));
-    TRY_VOID(in_range("pipeline_groups", from.pipeline_groups(), 1, kMaxLayers));
+    TRY_VOID(in_range("pipeline_groups", from.pipeline_groups(), 1, spec::kMostDecodeGroups));
     message.pipeline_groups = from.pipeline_groups();
     TRY_VOID(in_range("peers", from.peers_size(), 0, kMaxWorkers));
     for (const pb::Peer& one : from.peers()) {

@@ -18,8 +18,10 @@ using Place = std::pair<std::string, std::string>;  // host and device
 
 // Of a pipeline of three workers.
 std::int32_t groups_of(const std::vector<Place>& places,
-                       const std::vector<double>& core_shares = {1, 1, 1}) {
+                       const std::vector<double>& core_shares = {1, 1, 1},
+                       double groups_per_machine = 1) {
     CoordinatorConfig config;
+    config.policy.groups_per_machine = groups_per_machine;
     config.n_layers = 3;
     config.context_length = 128;
     config.block_size = 4;
@@ -70,6 +72,15 @@ TEST(SharedProcessors, WorkersThatLeaveEachOtherCoresComputeAtTheSameTime) {
     EXPECT_EQ(groups_of(den, {1.0 / 3, 1.0 / 3, 1.0 / 3}), 3);
     EXPECT_EQ(groups_of(den, {1, 1, 0.5}), 1);
     EXPECT_EQ(groups_of({{"den", ""}, {"den", ""}, {"attic", ""}}, {0.5, 0.5, 1}), 3);
+}
+
+TEST(SharedProcessors, ThePolicySaysHowManyBatchesAMachineHas) {
+    const std::vector<Place> apart = {{"", ""}, {"", ""}, {"", ""}};
+    const std::vector<Place> den = {{"den", ""}, {"den", ""}, {"den", ""}};
+    EXPECT_EQ(groups_of(apart, {1, 1, 1}, 2), 6);
+    EXPECT_EQ(groups_of(apart, {1, 1, 1}, 0.5), 2) << "1.5, rounded";
+    EXPECT_EQ(groups_of(den, {1, 1, 1}, 3), 3);
+    EXPECT_EQ(groups_of(den, {1, 1, 1}, 0.1), 1) << "never none";
 }
 
 }  // namespace

@@ -365,6 +365,28 @@ TEST(SearchThroughput, ThePolicyIsChosenWithThePlan) {
     EXPECT_GT(chosen.judged, usual.judged);
 }
 
+TEST(SearchThroughput, TheGroupsOfDecodesAreChosenWithThePlan) {
+    const Small small;
+    ThroughputOptions options;
+    options.models = {&small.predictor};
+    options.iterations = 2'000;
+    options.choose_policy = true;
+    for (const double best : {0.5, 1.0, 2.0}) {
+        options.judge = [best](const spec::Placement&, const std::vector<spec::LinkFlow>&,
+                               const spec::ServingPolicy& policy, Look look) {
+            const double merit = 100 - std::abs(std::log(policy.groups_per_machine / best));
+            return Judgement{merit, merit, look};
+        };
+        const auto result =
+            search_throughput({small.cluster, small.model, small.capacities},
+                              {{spec::Placement{{{0, 4}, {4, 6}, {4, 6}}}}}, options);
+        ASSERT_FALSE(result.shortlist.empty());
+        spec::ServingPolicy expected = first_policy();
+        expected.groups_per_machine = best;
+        EXPECT_EQ(result.shortlist[0].policy, expected);
+    }
+}
+
 TEST(SearchThroughput, AnotherPlanMayWinUnderTheBestOnesPolicy) {
     const Small small;
     ThroughputOptions options;

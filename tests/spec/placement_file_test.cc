@@ -41,7 +41,7 @@ TEST(PlacementFile, RoundTrips) {
 
     EXPECT_FALSE(read->policy) << "the usual one";
 
-    file.policy = {0.7, 0.95, 3};
+    file.policy = {0.7, 0.95, 3, 1.5};
     EXPECT_EQ(parse_placement_json(placement_to_json(file), "p.json")->policy, file.policy);
     file.max_flow_tokens_per_s.reset();
     const std::string path = testing::TempDir() + "helix_placement_file_test.json";
@@ -88,6 +88,10 @@ TEST(PlacementFile, ErrorsNameFilePlaceAndExpectation) {
          "policy.kv_high_water", "at most 1"},
         {with(R"("layers": {"0": [0, 4]}, "policy": {"prefill_target_s": 1e9})"),
          "policy.prefill_target_s", "at most 3600"},
+        {with(R"("layers": {"0": [0, 4]}, "policy": {"groups_per_machine": 0})"),
+         "policy.groups_per_machine", "above 0"},
+        {with(R"("layers": {"0": [0, 4]}, "policy": {"groups_per_machine": 9})"),
+         "policy.groups_per_machine", "at most 8"},
     };
     for (const auto& [text, place, what] : bad) {
         const auto read = parse_placement_json(text, "p.json");

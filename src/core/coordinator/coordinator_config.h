@@ -96,7 +96,7 @@ struct CoordinatorConfig {
     RouterFactory router = max_flow_router().make;  // chooses the way of each request
     std::uint64_t router_seed = 0;
     // Decodes travel in at most this many groups, so that all machines of a pipeline have work; 0
-    // means as many as machines stand in the shortest pipeline. Groups are larger where a machine
+    // means as many as the policy says for the shortest pipeline. Groups are larger where a machine
     // would be too busy with small ones (core/batch/batch_limits.h).
     std::int32_t pipeline_groups = 0;
     // A prompt whose beginning was computed lately goes to where its KV is and begins after it

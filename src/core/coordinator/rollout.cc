@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/coordinator/transition_steps.h"
+#include "spec/serving_policy.h"
 
 namespace helix::core {
 namespace {
@@ -136,7 +137,8 @@ void Rollout::send_assignments(TimePoint now) {
     if (message.pipeline_groups <= 0) {
         PipelineParts parts = placements_.final_parts();
         const PipelineGraph graph(config_.n_layers, std::move(parts.nodes), parts.edges);
-        message.pipeline_groups = machines_in_pipeline(graph, fleet_);
+        message.pipeline_groups =
+            spec::decode_groups(config_.policy, machines_in_pipeline(graph, fleet_));
     }
     // Workers that are in no placement any more may still run requests, so all are told of them.
     for (const auto& [id, worker] : fleet_) {

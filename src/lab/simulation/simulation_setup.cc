@@ -148,6 +148,8 @@ void work_as_vllm(sim::HelixSetup& setup, core::PromptsFirst how) {
     setup.worker.prompts_first = how;
     // Only KV memory bounds how many prompts vLLM has inside.
     setup.coordinator.policy.prefill_target_s = 1e6;
+    // One scheduler for each machine of a pipeline.
+    setup.coordinator.policy.groups_per_machine = 1;
 }
 
 void add_idle_links(const Problem& problem, spec::PlacementFile& file) {

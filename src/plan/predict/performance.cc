@@ -57,7 +57,8 @@ PerformanceModel::Impl::Impl(const Problem& p, const spec::CostModel& costs,
     }
 }
 
-// Machines that work at the same time along the shortest pipeline, as core::Coordinator counts.
+// The groups that decodes travel in, by the machines that work at the same time along the shortest
+// pipeline, as core::Coordinator counts.
 double PerformanceModel::Impl::groups(const Traffic& traffic) const {
     std::vector<std::int32_t> depth(traffic.stages.size(),
                                     std::numeric_limits<std::int32_t>::max());
@@ -77,7 +78,8 @@ double PerformanceModel::Impl::groups(const Traffic& traffic) const {
             computing.push_back(&problem.cluster.nodes[node]);
         }
     }
-    return std::max(1, std::min(spec::computing_at_once(computing), least));
+    return spec::decode_groups(options.policy,
+                               std::max(1, std::min(spec::computing_at_once(computing), least)));
 }
 
 // Routing evens out how full the holders of a layer are, but only so far: memory of one that gets

@@ -33,7 +33,8 @@ struct PerformanceOptions {
     LengthMoments lengths = {};
     double requests_per_s = 0;     // offered; 0 = always as many waiting as the KV memory takes
     double expected_output = 240;  // tokens that admission reserves for an answer
-    // That requests are served by; of it the model knows kv_high_water, and Batching::helix only.
+    // That requests are served by; of it the model knows kv_high_water and groups_per_machine, and
+    // Batching::helix only.
     spec::ServingPolicy policy = {};
     // Batching::helix only; the defaults of core::WorkerConfig.
     std::int32_t batch_rows = 512;

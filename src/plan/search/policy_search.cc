@@ -15,6 +15,7 @@ namespace {
 constexpr std::array kPrefillShares = {0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.5};
 constexpr std::array kHighWaters = {0.85, 0.9, 0.95, 1.0};
 constexpr std::array kPrefillTargets = {2.0, 3.0, 4.0};
+constexpr std::array kGroupsPerMachine = {0.5, 1.0, 1.5, 2.0, 3.0};
 
 // The values beside this one.
 std::vector<double> beside(std::span<const double> grid, double value) {
@@ -40,7 +41,8 @@ struct Knob {
 };
 constexpr std::array kKnobs = {Knob{&spec::ServingPolicy::prefill_share, kPrefillShares},
                                Knob{&spec::ServingPolicy::kv_high_water, kHighWaters},
-                               Knob{&spec::ServingPolicy::prefill_target_s, kPrefillTargets}};
+                               Knob{&spec::ServingPolicy::prefill_target_s, kPrefillTargets},
+                               Knob{&spec::ServingPolicy::groups_per_machine, kGroupsPerMachine}};
 
 std::vector<KnownPlan> neighbours(const KnownPlan& plan, const Knob& knob) {
     std::vector<KnownPlan> found;

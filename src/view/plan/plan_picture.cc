@@ -231,14 +231,21 @@ class Painter {
 
     void draw_policy() {
         const spec::ServingPolicy usual;
+        const std::string groups =
+            report_.policy.groups_per_machine == usual.groups_per_machine
+                ? std::string()
+                : fmt::format(
+                      "; decodes travel in {:g} groups for each machine of a pipeline "
+                      "(usually {:g})",
+                      report_.policy.groups_per_machine, usual.groups_per_machine);
         out_ += wrapped(fmt::format(
                     "served so: while both wait, prompts get {:.2g} times the time of decodes "
                     "(usually {:g}); workers take requests until {:.0f} % of their KV memory is "
                     "promised (usually {:.0f} %); prompts enter so that a first token comes after "
-                    "about {:g} s (usually {:g} s)",
+                    "about {:g} s (usually {:g} s){}",
                     report_.policy.prefill_share, usual.prefill_share,
                     report_.policy.kv_high_water * 100, usual.kv_high_water * 100,
-                    report_.policy.prefill_target_s, usual.prefill_target_s)) +
+                    report_.policy.prefill_target_s, usual.prefill_target_s, groups)) +
                 "\n";
     }
 
