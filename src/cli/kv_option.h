@@ -1,9 +1,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
-#include "engine/ops/kv_type.h"
+#include "spec/kv_type.h"
 
 namespace helix::cli {
 
@@ -13,6 +14,14 @@ inline constexpr const char* kKvHelp =
     "its scales";
 
 // invalid: names the option and the types there are.
-base::Result<engine::ops::KvType> parse_kv(const std::string& option, const std::string& text);
+base::Result<spec::KvType> parse_kv(const std::string& option, const std::string& text);
+
+// "f16,q8"; none where the text is empty. invalid: one that is not known, or that comes twice.
+base::Result<std::vector<spec::KvType>> parse_kv_list(const std::string& option,
+                                                      const std::string& text);
+
+// The type that `helix serve` keeps KV in: what --kv says, else what the placement's file says,
+// else f16. invalid: no type, or not that of the file. kv and placement may be empty.
+base::Result<spec::KvType> served_kv(const std::string& kv, const std::string& placement);
 
 }  // namespace helix::cli

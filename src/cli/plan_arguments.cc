@@ -84,6 +84,14 @@ base::Status set_milp(const PlanArguments& a, plan::PlanOptions& options) {
     return base::Ok{};
 }
 
+CLI::Option* add_kv_types(CLI::App& command, std::string& kv_types) {
+    return command.add_option(
+        "--kv-types", kv_types,
+        "types that KV may be kept in, of f16, bf16, f32 and q8, the one that is wanted first: "
+        "f16,q8. A later one changes what the model says, and has to serve 3 % more. The plan's "
+        "file then says which it is [as --current or --placement says, else f16]");
+}
+
 }  // namespace
 
 base::Result<lab::PlanSettings> plan_settings(const PlanArguments& a) {
@@ -168,6 +176,7 @@ void PlanArguments::add_to(CLI::App& command) {
                             "plan for the usual policy, and choose none with the plan (how much "
                             "time prompts get beside decodes, how full KV memory becomes, how many "
                             "prompts run, how many groups decodes travel in)"),
+           add_kv_types(command, kv_types),
            command
                .add_option("--convention", convention,
                            "bandwidth to tokens/s as the paper says or as its reference does")

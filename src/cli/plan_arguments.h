@@ -33,6 +33,7 @@ struct PlanArguments {
     std::string lengths;
     std::string judge = "simulate";
     bool usual_policy = false;
+    std::string kv_types;
 
     std::string solver = "cbc";
     int prune = 0;

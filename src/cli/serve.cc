@@ -75,7 +75,7 @@ struct ServeArguments {
     std::string balance = "helix";
     int context = 0;
     int block_size = 16;
-    std::string kv = "f16";
+    std::string kv;  // "": as the placement says, else f16
     int max_waiting = 1024;
     std::int64_t max_waiting_tokens = core::CoordinatorConfig().max_waiting_tokens;
     std::string speculate;
@@ -116,8 +116,13 @@ struct Served {
 
 base::Result<Served> open_model(const ServeArguments& a) {
     Served served;
+    TRY(const spec::KvType kv, served_kv(a.kv, a.placement));
     TRY(served.weights, model::open_weights(a.model, a.weights));
     if (a.backend.backend == "modelled") {
+        if (kv != spec::KvType::f16) {
+            return base::invalid(fmt::format(
+                "KV in {}: --backend modelled keeps no keys and values", spec::to_string(kv)));
+        }
         TRY(const auto tables, spec::ProfileTables::read(a.backend.profiles, a.backend.profile));
         TRY(const auto vocabulary, text::read_vocabulary(served.weights->file()));
         spec::ModelSpec spec = tables.model();
@@ -128,7 +133,6 @@ base::Result<Served> open_model(const ServeArguments& a) {
         const std::filesystem::path cache = a.rehash ? "" : node::default_cache_dir();
         TRY(served.model, node::serve_weights(served.weights, node::digests_in(cache)));
         if (a.block_size < 1) return base::invalid("--block-size: expected at least 1");
-        TRY(const auto kv, parse_kv("--kv", a.kv));
         TRY_VOID(node::set_kv_type(served.model, kv, a.block_size));
     }
     std::int32_t& context = served.model.spec.context_length;
@@ -560,7 +564,7 @@ void add_key_options(CLI::App& command, ServeArguments& a) {
 void add_cache_options(CLI::App& command, ServeArguments& a) {
     const OptionHeading heading(command, "KV cache");
     command.add_option("--block-size", a.block_size, "tokens of a KV page")->capture_default_str();
-    command.add_option("--kv", a.kv, kKvHelp)->capture_default_str();
+    command.add_option("--kv", a.kv, std::string(kKvHelp) + " [as the --placement says, else f16]");
     command
         .add_option("--balance", a.balance,
                     "how running requests move: helix, or llumnix as Llumnix is published (with "

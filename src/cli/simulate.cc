@@ -14,6 +14,7 @@
 #include "cli/batching_option.h"
 #include "cli/command.h"
 #include "cli/help_text.h"
+#include "cli/kv_option.h"
 #include "cli/problem_option.h"
 #include "cli/simulate_lines.h"
 #include "cli/simulate_load.h"
@@ -34,6 +35,7 @@ struct SimulateArguments {
     lab::ProblemSource problem;
     std::string placement;
     std::string plan_budget = "10s";
+    std::string kv;
     std::string disk;
     std::string policy;
     std::string scheduler = "helix";
@@ -143,7 +145,13 @@ base::Result<lab::Simulated> simulate_helix(const SimulateArguments& a,
 
 base::Status run_simulate(const SimulateArguments& a) {
     base::prefer_large_pages(std::size_t{1} << 30);
-    TRY(const lab::Problem problem, lab::load_problem(a.problem));
+    lab::ProblemSource source = a.problem;
+    if (!a.kv.empty()) {
+        TRY(source.kv_type, parse_kv("--kv", a.kv));
+    } else if (!a.placement.empty()) {
+        TRY(source.kv_type, lab::layout_kv_type(a.placement));
+    }
+    TRY(const lab::Problem problem, lab::load_problem(source));
     if (!a.policy.empty() && a.policy != "helix" && a.policy != "reference") {
         return base::invalid("--policy: '" + a.policy + "' is neither helix nor reference");
     }
@@ -166,6 +174,9 @@ void add_policy_options(CLI::App& command, SimulateArguments& a) {
                        "replay [planned for --plan-budget]");
     command.add_option("--plan-budget", a.plan_budget, "without --placement")
         ->capture_default_str();
+    command.add_option("--kv", a.kv,
+                       "type of the KV cache: f16, bf16, f32 or q8 [as the --placement says, else "
+                       "f16]");
     command.add_option("--disk", a.disk,
                        "helix policy: how fast machines load their layers, like 1GB/s; load "
                        "begins after that [at once]");

@@ -98,6 +98,8 @@ struct PlanOptions {
     int side_by_side = 1;  // jobs of the executor
     Judge judge;
     bool choose_policy = false;  // with a judge, not with Objective::flow
+    // The policy that the choice begins with; absent: the usual beginning (policy_search.h).
+    std::optional<spec::ServingPolicy> begin_with;
     std::function<void(const PlanProgress&)> progress;
 };
 

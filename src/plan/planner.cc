@@ -378,6 +378,7 @@ class Planner {
         search.side_by_side = options_.side_by_side;
         search.judge = options_.judge;
         search.choose_policy = options_.choose_policy;
+        search.begin_with = options_.begin_with;
         search.policy = options_.performance.policy;
         const ThroughputResult found = search_throughput(problem_, starts, search);
         if (found.shortlist.empty()) return beyond_limits();

@@ -106,8 +106,10 @@ std::int64_t smaller_layers_elements(const ModelShape& shape) {
 }
 
 // Of pages that have room for any layer's: see KvLayout::of_heads of the engine.
-std::int64_t largest_kv_bytes(const ModelShape& shape) {
-    if (shape.n_full_layers == 0) return kv_bytes_per_token_layer(shape.n_kv_heads, shape.head_dim);
+std::int64_t largest_kv_bytes(const ModelShape& shape, KvType type) {
+    if (shape.n_full_layers == 0) {
+        return kv_bytes_per_token_layer(shape.n_kv_heads, shape.head_dim, type);
+    }
     const std::int32_t heads = std::max(shape.n_kv_heads, shape.full_kv_heads);
     const auto room = [heads](std::int32_t fewer, std::int32_t dim) {
         const std::int32_t each = std::max(1, heads / fewer);
@@ -115,7 +117,8 @@ std::int64_t largest_kv_bytes(const ModelShape& shape) {
     };
     return kv_bytes_per_token_layer(heads,
                                     std::max(room(shape.n_kv_heads, shape.head_dim),
-                                             room(shape.full_kv_heads, shape.full_head_dim)));
+                                             room(shape.full_kv_heads, shape.full_head_dim)),
+                                    type);
 }
 
 // The elements of a layer's matrices with this many of its experts, which do not matter in a dense
@@ -548,8 +551,12 @@ base::Result<WeightFormat> parse_weight_format(std::string_view name) {
         "weight format \"{}\" is not known; known: f32, f16 (bf16), q8_0, q4_0, q4_k", name));
 }
 
-std::int64_t kv_bytes_per_token_layer(std::int32_t n_kv_heads, std::int32_t head_dim) {
-    return std::int64_t{2} * n_kv_heads * head_dim * 2;
+std::int64_t kv_bytes_per_token_layer(std::int32_t n_kv_heads, std::int32_t head_dim, KvType type) {
+    constexpr std::int64_t kScaleBytes = 4;
+    std::int64_t head_bytes = 2 * std::int64_t{head_dim};
+    if (type == KvType::f32) head_bytes *= 2;
+    if (type == KvType::q8) head_bytes = head_dim + kScaleBytes;
+    return 2 * n_kv_heads * head_bytes;
 }
 
 std::int64_t activation_bytes_per_token(std::int32_t hidden) {
@@ -572,7 +579,7 @@ std::int64_t active_parameter_count(const ModelShape& shape) {
     return parameters(shape, active_layer_matrix_elements(shape));
 }
 
-ModelSpec model_spec(const ModelShape& shape, WeightFormat format) {
+ModelSpec model_spec(const ModelShape& shape, WeightFormat format, KvType kv) {
     ModelSpec spec;
     spec.name = shape.name;
     spec.n_layers = shape.n_layers;
@@ -620,7 +627,7 @@ ModelSpec model_spec(const ModelShape& shape, WeightFormat format) {
         whole(embedding * head_bytes(format) +
               static_cast<double>(head_vector_elements(shape)) * vector_bytes(format));
     spec.activation_bytes_per_token = activation_bytes_per_token(shape.hidden);
-    spec.kv_bytes_per_token_layer = largest_kv_bytes(shape);
+    spec.kv_bytes_per_token_layer = largest_kv_bytes(shape, kv);
     const double expert =
         static_cast<double>(feed_forward_elements(shape, shape.ffn)) * matrix_bytes(format);
     spec.layer_expert_bytes = whole(other_share * shape.n_experts * expert);

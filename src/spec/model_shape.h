@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "spec/kv_type.h"
 #include "spec/model_spec.h"
 
 // The sizes of a model from its hyperparameters, by name, or from the config.json that models are
@@ -78,10 +79,11 @@ std::int64_t parameter_count(const ModelShape& shape);
 std::int64_t active_parameter_count(const ModelShape& shape);
 // Layers with experts and without differ in size, and so do those of a model with inputs of layers
 // or shared keys and values; in others whose heads differ all layers count as the largest.
-ModelSpec model_spec(const ModelShape& shape, WeightFormat format);
+ModelSpec model_spec(const ModelShape& shape, WeightFormat format, KvType kv = KvType::f16);
 
-// What our engines hold and send: K and V in 16-bit floats, activations in 32 bits.
-std::int64_t kv_bytes_per_token_layer(std::int32_t n_kv_heads, std::int32_t head_dim);
+// What our engines hold and send: K and V of this type, activations in 32 bits.
+std::int64_t kv_bytes_per_token_layer(std::int32_t n_kv_heads, std::int32_t head_dim,
+                                      KvType type = KvType::f16);
 std::int64_t activation_bytes_per_token(std::int32_t hidden);
 
 std::span<const ModelShape> known_models();

@@ -140,6 +140,15 @@ base::Status read_policy(const JsonPlace& root, PlacementFile& out) {
     return base::Ok{};
 }
 
+base::Status read_kv_type(const JsonPlace& root, PlacementFile& out) {
+    TRY(const std::string name, root.text_or("kv_type", ""));
+    if (name.empty()) return base::Ok{};
+    const auto type = parse_kv_type(name);
+    if (!type.ok()) return root.child("kv_type").error(kKvTypeNames);
+    out.kv_type = *type;
+    return base::Ok{};
+}
+
 json flow_start_json(std::int32_t node) {
     return node == kCoordinator ? json("source") : json(node);
 }
@@ -165,6 +174,7 @@ base::Result<PlacementFile> parse_placement_json(std::string_view text, const st
     TRY_VOID(read_words(root, "node_names", out.placement.layers.size(), out.node_names));
     TRY_VOID(read_links(root, out));
     TRY_VOID(read_policy(root, out));
+    TRY_VOID(read_kv_type(root, out));
     if (root.present("max_flow_tokens_per_s")) {
         TRY(const double flow, root.child("max_flow_tokens_per_s").number());
         out.max_flow_tokens_per_s = flow;
@@ -198,6 +208,7 @@ std::string placement_to_json(const PlacementFile& file) {
         }
     }
     if (file.policy) out["policy"] = *file.policy;
+    if (file.kv_type) out["kv_type"] = to_string(*file.kv_type);
     out["max_flow_tokens_per_s"] =
         file.max_flow_tokens_per_s ? json(*file.max_flow_tokens_per_s) : json(nullptr);
     return out.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";

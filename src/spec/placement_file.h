@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "spec/kv_type.h"
 #include "spec/placement.h"
 #include "spec/serving_policy.h"
 
@@ -27,6 +28,7 @@ struct PlacementFile {
     std::vector<std::pair<std::int32_t, std::int32_t>> links;  // directed; (from, to)
     std::vector<LinkFlow> flows;                               // beyond the schema; may be empty
     std::optional<ServingPolicy> policy = {};  // beyond the schema; absent: the usual one
+    std::optional<KvType> kv_type = {};        // beyond the schema; absent: whatever is asked for
     std::optional<double> max_flow_tokens_per_s;
 };
 

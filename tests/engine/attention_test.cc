@@ -8,6 +8,7 @@
 #include "engine/cpu/kv_store_cpu.h"
 #include "engine/ops/kv_type.h"
 #include "op_helpers.h"
+#include "spec/model_shape.h"
 
 namespace helix::engine::test::attention_test {
 namespace {
@@ -262,6 +263,11 @@ TEST(KvLayout, ATokenTakesTheBytesThatItsTypeSays) {
     EXPECT_EQ(bytes(ops::KvType::bf16), 2 * 8 * 128 * 2);
     EXPECT_EQ(bytes(ops::KvType::f32), 2 * 8 * 128 * 4);
     EXPECT_EQ(bytes(ops::KvType::q8), 2 * 8 * (128 + 4));
+    for (const ops::KvType type :
+         {ops::KvType::f16, ops::KvType::bf16, ops::KvType::f32, ops::KvType::q8}) {
+        EXPECT_EQ(spec::kv_bytes_per_token_layer(8, 128, type), bytes(type))
+            << "what plans count with";
+    }
     // Pages of 5 keep room for keys of 16: 672 bytes.
     EXPECT_EQ(ops::kv_bytes_per_token_layer(ops::KvType::f16, 1, 16, 5), 135);
 }

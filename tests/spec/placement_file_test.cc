@@ -43,6 +43,9 @@ TEST(PlacementFile, RoundTrips) {
 
     file.policy = {0.7, 0.95, 3, 1.5};
     EXPECT_EQ(parse_placement_json(placement_to_json(file), "p.json")->policy, file.policy);
+    EXPECT_FALSE(read->kv_type) << "whatever is asked for";
+    file.kv_type = KvType::q8;
+    EXPECT_EQ(parse_placement_json(placement_to_json(file), "p.json")->kv_type, KvType::q8);
     file.max_flow_tokens_per_s.reset();
     const std::string path = testing::TempDir() + "helix_placement_file_test.json";
     ASSERT_TRUE(write_placement_file(path, file).ok());
@@ -92,6 +95,8 @@ TEST(PlacementFile, ErrorsNameFilePlaceAndExpectation) {
          "policy.groups_per_machine", "above 0"},
         {with(R"("layers": {"0": [0, 4]}, "policy": {"groups_per_machine": 9})"),
          "policy.groups_per_machine", "at most 8"},
+        {with(R"("layers": {"0": [0, 4]}, "kv_type": "q4")"), "kv_type", "f16, bf16, f32 or q8"},
+        {with(R"("layers": {"0": [0, 4]}, "kv_type": 8)"), "kv_type", "found 8"},
     };
     for (const auto& [text, place, what] : bad) {
         const auto read = parse_placement_json(text, "p.json");

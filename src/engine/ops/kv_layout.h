@@ -3,11 +3,11 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "spec/kv_type.h"
 
 namespace helix::engine::ops {
 
-// q8: int8, with an f32 scale for the key and one for the value of each head and position.
-enum class KvType { f16, bf16, f32, q8 };
+using spec::KvType;
 
 // The key-value heads of a layer; none: those that the pages were made for.
 struct KvHeads {

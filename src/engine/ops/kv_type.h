@@ -1,19 +1,16 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
-#include "base/result.h"
 #include "engine/ops/kv_layout.h"
 #include "model/model_config.h"
+#include "spec/kv_type.h"
 
 namespace helix::engine::ops {
 
-inline constexpr const char* kKvTypeNames = "f16, bf16, f32 or q8";
-
-const char* to_string(KvType type);
-// invalid: another name than these.
-base::Result<KvType> parse_kv_type(std::string_view name);
+using spec::kKvTypeNames;
+using spec::parse_kv_type;
+using spec::to_string;
 
 // What a token takes in one layer: its share of a page of so many tokens, rounded up.
 std::int64_t kv_bytes_per_token_layer(KvType type, int n_kv_heads, int head_dim, int block_size);

@@ -150,6 +150,7 @@ base::Result<ReplanAnswer> answer_replan(const PlanSession& session,
         TRY(plan::ReplanApart apart,
             replan_roles(session, before, current, problem, start, question.horizon_s));
         if (!apart.parts.empty()) {
+            apart.report.kv_type = problem.kv_type;
             return ReplanAnswer{std::move(problem),
                                 std::move(apart.report),
                                 std::move(apart.diff),
@@ -160,6 +161,7 @@ base::Result<ReplanAnswer> answer_replan(const PlanSession& session,
     TRY(ReplanAnswer answer,
         replan_whole(session, before, current, std::move(problem), start, question.horizon_s));
     answer.report.warnings = std::move(warnings);
+    answer.report.kv_type = answer.problem.kv_type;
     return answer;
 }
 

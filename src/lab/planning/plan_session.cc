@@ -59,8 +59,9 @@ base::Result<plan::PlanOptions> options_for(const PlanSettings& settings, const 
     return options;
 }
 
-base::Result<plan::PlanReport> PlanSession::plan(const Problem& problem, double until_s,
-                                                 const spec::Placement* start) const {
+base::Result<plan::PlanReport> PlanSession::plan(
+    const Problem& problem, double until_s, const spec::Placement* start,
+    std::optional<spec::ServingPolicy> begin_with) const {
     TRY(plan::PlanOptions options, options_for(settings, problem));
     const double from_s = elapsed_s();
     const double flow_until_s = from_s + (until_s - from_s) * kFlowShare;
@@ -83,8 +84,10 @@ base::Result<plan::PlanReport> PlanSession::plan(const Problem& problem, double 
     if (options.objective != plan::Objective::flow) {
         TRY(options.judge, simulation_judge(settings, problem, options.stop));
         options.choose_policy = settings.choose_policy && judges_own_policy(settings, problem);
+        options.begin_with = begin_with;
     }
     TRY(plan::PlanReport report, plan::plan(problem.cluster, problem.model, options));
+    report.kv_type = problem.kv_type;
     if (options.judge) {
         TRY(report.alone, simulate_alone(settings, problem, options.performance.lengths, report));
     }
@@ -102,6 +105,7 @@ spec::PlacementFile placement_file(const Problem& problem, const plan::PlanRepor
                              .links = {},
                              .flows = report.flows,
                              .policy = std::nullopt,
+                             .kv_type = problem.kv_type,
                              .max_flow_tokens_per_s = report.max_flow_tokens_per_s};
     if (report.policy != spec::ServingPolicy()) file.policy = report.policy;
     for (const spec::NodeSpec& node : problem.cluster.nodes) {

@@ -44,9 +44,11 @@ struct PlanSession {
     std::function<void(const plan::PlanProgress&)> progress;
     double budget_s = 0;
 
-    // Plans the problem; the time ends at `until_s` of the session.
-    base::Result<plan::PlanReport> plan(const Problem& problem, double until_s,
-                                        const spec::Placement* start) const;
+    // Plans the problem; the time ends at `until_s` of the session. Where the policy is chosen,
+    // too, begin_with is the first one (PlanOptions::begin_with).
+    base::Result<plan::PlanReport> plan(
+        const Problem& problem, double until_s, const spec::Placement* start,
+        std::optional<spec::ServingPolicy> begin_with = std::nullopt) const;
 };
 
 // A placement for a cluster that is simulated without one.

@@ -17,6 +17,12 @@ namespace helix::lab {
 namespace {
 
 base::Result<Problem> from_tables(const ProblemSource& a, Problem problem) {
+    if (a.kv_type) {
+        return base::invalid(
+            fmt::format("KV in {}: not with --profiles, whose tables were measured with KV of one "
+                        "type, which they do not say",
+                        spec::to_string(*a.kv_type)));
+    }
     TRY(problem.tables, spec::ProfileTables::read(a.profiles, a.model));
     const auto known = problem.tables->check(problem.cluster);
     if (!known.ok()) return base::invalid(a.cluster + ": " + known.error().message);
@@ -37,15 +43,21 @@ bool ends_with(const std::string& text, std::string_view end) {
 
 // A GGUF file, a folder of safetensors, a config.json, or a name.
 base::Result<spec::ModelSpec> find_model(const ProblemSource& a) {
+    const spec::KvType kv = a.kv_type.value_or(spec::KvType::f16);
     std::error_code error;
     if (ends_with(a.model, ".gguf") || std::filesystem::is_directory(a.model, error)) {
         TRY(const auto weights, model::open_weights(a.model));
-        return model::read_model_spec(weights->file());
+        TRY(spec::ModelSpec model, model::read_model_spec(weights->file()));
+        TRY(const model::ModelConfig config, model::read_model_config(weights->file()));
+        model.kv_bytes_per_token_layer =
+            spec::kv_bytes_per_token_layer(config.page_kv_heads(), config.page_head_dim(), kv);
+        return model;
     }
     TRY(const spec::WeightFormat format, spec::parse_weight_format(a.weights));
-    if (!ends_with(a.model, ".json")) return spec::find_model(a.model, format);
-    TRY(const spec::ModelShape shape, spec::read_model_config_file(a.model));
-    return spec::model_spec(shape, format);
+    TRY(const spec::ModelShape shape, ends_with(a.model, ".json")
+                                          ? spec::read_model_config_file(a.model)
+                                          : spec::find_model_shape(a.model));
+    return spec::model_spec(shape, format, kv);
 }
 
 }  // namespace
@@ -63,6 +75,7 @@ base::Result<Problem> make_problem(const ProblemSource& a, spec::ClusterSpec clu
         return base::invalid("--machine-mix: only with --profiles, whose tables it chooses from");
     }
     TRY(problem.model, find_model(a));
+    problem.kv_type = a.kv_type;
     TRY(auto costs, spec::RooflineCost::make(problem.cluster, problem.model));
     problem.own_costs = std::make_unique<spec::RooflineCost>(std::move(costs));
     problem.capacities = plan::capacity_from_costs(
@@ -97,7 +110,16 @@ base::Result<spec::PlacementFile> read_layout(const std::string& path, const Pro
                                          path, file.placement.layers.size() - 1, n - 1));
     }
     file.placement.layers.resize(n);
+    TRY_VOID(check_kv_type(path, file, problem));
     return file;
+}
+
+base::Status check_kv_type(const std::string& path, const spec::PlacementFile& file,
+                           const Problem& problem) {
+    const spec::KvType type = problem.kv_type.value_or(spec::KvType::f16);
+    if (!file.kv_type || *file.kv_type == type) return base::Ok{};
+    return base::invalid(fmt::format("{}: is planned for KV in {}, not in {}", path,
+                                     spec::to_string(*file.kv_type), spec::to_string(type)));
 }
 
 }  // namespace helix::lab

@@ -8,6 +8,7 @@
 #include "plan/problem/capacity.h"
 #include "spec/cluster_spec.h"
 #include "spec/cost_model.h"
+#include "spec/kv_type.h"
 #include "spec/model_spec.h"
 #include "spec/placement_file.h"
 #include "spec/profile_tables.h"
@@ -22,12 +23,14 @@ struct ProblemSource {
     std::string model;        // a name, a GGUF file, a folder of safetensors or a config.json
     std::string profiles;     // folder of measured tables; "": datasheet figures
     std::string machine_mix;  // one of the folder's machine_mixes.json; "": the cluster's machines
-    std::string weights = "f16";  // of a model by name or config.json
+    std::string weights = "f16";               // of a model by name or config.json
+    std::optional<spec::KvType> kv_type = {};  // absent: f16, or what the tables were measured with
 };
 
 struct Problem {
     spec::ClusterSpec cluster;
     spec::ModelSpec model;
+    std::optional<spec::KvType> kv_type = {};   // that was asked for
     std::optional<spec::ProfileTables> tables;  // where measured tables were given
     std::unique_ptr<spec::CostModel> own_costs;
     plan::CapacityTable capacities;
@@ -47,7 +50,12 @@ base::Result<Problem> make_problem(const ProblemSource& source, spec::ClusterSpe
 base::Result<Problem> make_problem(const spec::ModelSpec& model, spec::ClusterSpec cluster);
 
 // A placement file for this very problem: as many layers as the model, no more nodes than the
-// cluster; the placement is parallel to the cluster's nodes. Errors name the file.
+// cluster, KV of no other type; the placement is parallel to the cluster's nodes. Errors name the
+// file.
 base::Result<spec::PlacementFile> read_layout(const std::string& path, const Problem& problem);
+
+// Refuses a layout's file that is for KV of another type than the problem's.
+base::Status check_kv_type(const std::string& path, const spec::PlacementFile& file,
+                           const Problem& problem);
 
 }  // namespace helix::lab

@@ -119,7 +119,15 @@ base::Result<spec::PlacementFile> read_simulated_layout(const std::string& path,
                                          problem.model.name, problem.model.n_layers));
     }
     TRY_VOID(match_types(path, problem.cluster, file));
+    TRY_VOID(check_kv_type(path, file, problem));
     return file;
+}
+
+base::Result<std::optional<spec::KvType>> layout_kv_type(const std::string& path) {
+    TRY(const bool replay, is_replay(path));
+    if (replay) return std::optional<spec::KvType>();
+    TRY(const spec::PlacementFile file, spec::read_placement_file(path));
+    return file.kv_type;
 }
 
 sim::HelixSetup helix_setup(const Problem& problem, const spec::Placement& placement,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -8,6 +9,7 @@
 #include "sim/published/reference_setup.h"
 #include "sim/published/reference_world.h"
 #include "sim/throughput/helix_run.h"
+#include "spec/kv_type.h"
 #include "spec/placement.h"
 #include "spec/placement_file.h"
 #include "spec/serving_policy.h"
@@ -21,6 +23,10 @@ namespace helix::lab {
 // Errors name the file.
 base::Result<spec::PlacementFile> read_simulated_layout(const std::string& path,
                                                         const Problem& problem);
+
+// The type that KV is to have by a layout's file; nothing where it says none, as a published run's
+// replay does not.
+base::Result<std::optional<spec::KvType>> layout_kv_type(const std::string& path);
 
 // Fills in the flow that the scheduler follows, where the file has none: a maximum flow over its
 // links, as published layouts have them; or, for a file that has only layers, the planner's split

@@ -156,6 +156,7 @@ std::string plan_to_json(const spec::ClusterSpec& cluster, const spec::ModelSpec
                          {"plans", report.judged_plans}};
     }
     out["policy"] = report.policy;
+    if (report.kv_type) out["kv_type"] = spec::to_string(*report.kv_type);
     if (report.delivered_bound) out["delivered_bound"] = delivered_json(report);
     out["after_worst_loss"] = {{"machine", loss_json(report.robustness.machine)},
                                {"link", loss_json(report.robustness.link)}};

@@ -13,6 +13,7 @@
 #include "plan/milp/milp.h"
 #include "plan/predict/performance.h"
 #include "plan/search/throughput_search.h"
+#include "spec/kv_type.h"
 #include "spec/placement.h"
 #include "spec/serving_policy.h"
 
@@ -20,9 +21,10 @@ namespace helix::plan {
 
 // What a plan says. Flows count prompt and output tokens alike.
 struct PlanReport {
-    spec::Placement placement;          // nodes that get no flow are left out
-    std::vector<spec::LinkFlow> flows;  // the links used, by (from, to)
-    spec::ServingPolicy policy;         // that it is served by
+    spec::Placement placement;                 // nodes that get no flow are left out
+    std::vector<spec::LinkFlow> flows;         // the links used, by (from, to)
+    spec::ServingPolicy policy;                // that it is served by
+    std::optional<spec::KvType> kv_type = {};  // of KV memory, where a type was asked for
     double max_flow_tokens_per_s = 0;
     double upper_bound_tokens_per_s = 0;      // of any placement on this cluster (config_bound.h)
     Bounds bounds;                            // the simpler ones

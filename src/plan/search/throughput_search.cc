@@ -71,7 +71,7 @@ class LaneSearch {
           pool_(options) {
         for (int lane = 0; lane < kThroughputLanes; ++lane)
             assessors_.emplace_back(problem, splitter_, options);
-        policy_ = chooses_policy() ? first_policy() : options_.policy;
+        policy_ = chooses_policy() ? options_.begin_with.value_or(first_policy()) : options_.policy;
     }
 
     ThroughputResult run() {

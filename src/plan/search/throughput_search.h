@@ -79,6 +79,7 @@ struct ThroughputOptions {
     // With a judge: at the end the best plans are judged under other policies as well
     // (policy_search.h); else all are served by `policy`.
     bool choose_policy = false;
+    std::optional<spec::ServingPolicy> begin_with;  // with choose_policy; absent: first_policy()
     spec::ServingPolicy policy;
 };
 

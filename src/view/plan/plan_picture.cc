@@ -263,6 +263,8 @@ class Painter {
     }
 
     void draw_memory_and_losses() {
+        if (report_.kv_type)
+            out_ += fmt::format("KV is kept in {}\n", spec::to_string(*report_.kv_type));
         if (report_.least_kv_tokens > 0 && report_.least_kv_tokens < 1e15) {
             out_ += fmt::format("KV memory for {:.0f} tokens of context\n",
                                 std::floor(report_.least_kv_tokens));
