@@ -64,7 +64,8 @@ def measure(args, folder, kind, imatrix, embedding=None):
 
 
 def peer_command(args, kind, imatrix, path):
-    name = "IQ2_M" if kind == "iq2_s" else kind.upper()  # with --pure that mix is iq2_s throughout
+    # Its own IQ2_M is iq2_s throughout with --pure, and its Q2_K is a mix without.
+    name = {"iq2_s": "IQ2_M", "q2_k_m": "Q2_K"}.get(kind, kind.upper())
     pure = [] if kind.endswith("_m") else ["--pure", "--output-tensor-type", kind, "--token-embedding-type",
                                                EMBEDDING.get(kind, kind)]
     return [os.path.join(args.peer, "llama-quantize"), *(["--imatrix", imatrix] if imatrix else []), *pure,
