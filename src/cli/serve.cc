@@ -275,6 +275,7 @@ base::Result<node::CoordinatorOptions> coordinator_options(
         options.planner = std::move(fixed.planner);
         options.planned_workers = std::move(fixed.workers);
         options.core.policy = fixed.policy;
+        options.core.roles = std::move(fixed.roles);
     }
     TRY_VOID(check_ranks(workers, served));
     options.local_workers = std::move(workers);

@@ -231,6 +231,8 @@ base::Result<FilePlacement> planner_for_file(const spec::ModelSpec& model,
         if (file.placement.layers[i].empty()) continue;
         layers[file.node_names[i]] = file.placement.layers[i];
         fixed.workers.push_back(file.node_names[i]);
+        if (!file.placement.roles.empty())
+            fixed.roles[file.node_names[i]] = file.placement.roles[i];
     }
     fixed.planner = [model, file, path,
                      layers](const spec::ClusterSpec& cluster) -> base::Result<plan::PlanReport> {

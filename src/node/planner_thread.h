@@ -80,8 +80,9 @@ NamedPlanFunction named_planner_for(const spec::ModelSpec& model);
 // requests as the file says, where it says so. The workers are known by their names.
 struct FilePlacement {
     PlanFunction planner;  // while a worker is missing its answer is an error that names it
-    std::vector<std::string> workers;  // that have layers
-    spec::ServingPolicy policy;        // that the plan is for
+    std::vector<std::string> workers;             // that have layers
+    spec::ServingPolicy policy;                   // that the plan is for
+    std::map<std::string, spec::NodeRole> roles;  // that the plan has for its workers
 };
 // Errors: the file cannot be read, is for another model, or has no names.
 base::Result<FilePlacement> planner_for_file(const spec::ModelSpec& model, const std::string& path);

@@ -71,7 +71,9 @@ void drop_dust(ThroughputCandidate& candidate) {
         if (flow.to != spec::kCoordinator) used[static_cast<std::size_t>(flow.to)] = true;
     }
     for (std::size_t i = 0; i < used.size(); ++i) {
-        if (!used[i]) candidate.placement.layers[i] = {};
+        if (used[i]) continue;
+        candidate.placement.layers[i] = {};
+        if (!candidate.placement.roles.empty()) candidate.placement.roles[i] = spec::NodeRole::both;
     }
 }
 
@@ -307,6 +309,30 @@ class Planner {
         return true;
     }
 
+    // Machines that have roles already keep them, and the published policy knows none.
+    bool may_choose_roles() const {
+        const std::vector<spec::NodeSpec>& nodes = problem_.cluster.nodes;
+        return options_.batchings == std::vector{Batching::helix} &&
+               std::all_of(nodes.begin(), nodes.end(), [](const spec::NodeSpec& node) {
+                   return node.role == spec::NodeRole::both;
+               });
+    }
+
+    std::string roles_note(const Placement& placement) const {
+        std::string names;
+        bool others_too = false;
+        for (std::size_t i = 0; i < placement.roles.size(); ++i) {
+            if (placement.layers[i].empty()) continue;
+            others_too = others_too || placement.roles[i] == spec::NodeRole::both;
+            if (placement.roles[i] != spec::NodeRole::prefill) continue;
+            names += (names.empty() ? "" : ", ") + problem_.cluster.nodes[i].name;
+        }
+        return fmt::format(
+            "roles: prompts are computed on {}{}, what follows on the others; what is predicted "
+            "takes all as if each served whole requests",
+            names, others_too ? ", when these are full on any" : "");
+    }
+
     std::string limits_text() const {
         std::string text;
         if (options_.max_depth > 0)
@@ -380,6 +406,7 @@ class Planner {
         search.choose_policy = options_.choose_policy;
         search.begin_with = options_.begin_with;
         search.policy = options_.performance.policy;
+        if (may_choose_roles()) search.costs = costs_;
         const ThroughputResult found = search_throughput(problem_, starts, search);
         if (found.shortlist.empty()) return beyond_limits();
         ThroughputCandidate first = found.shortlist.front();
@@ -390,6 +417,7 @@ class Planner {
         TRY(PlanReport out, report(best, first.flows, first.policy));
         out.judged_tokens_per_s = delivered_as_judged(first.judgement);
         out.judged_plans = found.judged;
+        if (!first.placement.roles.empty()) out.notes.push_back(roles_note(first.placement));
         if (problem_.cluster.nodes.size() > kMostAnnealed)
             return out;  // too many losses to look at
         for (const ParetoEntry& entry : pareto_table(problem_, options_.flow, found.shortlist)) {

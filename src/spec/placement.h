@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -12,7 +13,16 @@ namespace helix::spec {
 // out.
 struct Placement {
     std::vector<LayerRange> layers;
+    // What the nodes are to compute, whatever they were started for; parallel to layers. Empty:
+    // what NodeSpec::role says.
+    std::vector<NodeRole> roles = {};
 };
+
+// For a cluster of so many nodes; further ones are left out.
+inline void resize_placement(Placement& placement, std::size_t n_nodes) {
+    placement.layers.resize(n_nodes);
+    if (!placement.roles.empty()) placement.roles.resize(n_nodes);
+}
 
 // Tokens per second planned over one directed link.
 struct LinkFlow {

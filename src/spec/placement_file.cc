@@ -67,6 +67,21 @@ base::Status read_words(const JsonPlace& root, const char* key, std::size_t n_no
     return base::Ok{};
 }
 
+base::Status read_roles(const JsonPlace& root, PlacementFile& out) {
+    const std::size_t n_nodes = out.placement.layers.size();
+    std::vector<std::string> words;
+    TRY_VOID(read_words(root, "node_roles", n_nodes, words));
+    if (words.empty()) return base::Ok{};
+    out.placement.roles.assign(n_nodes, NodeRole::both);
+    for (std::size_t i = 0; i < n_nodes; ++i) {
+        if (words[i].empty()) continue;
+        const std::optional<NodeRole> role = parse_role(words[i]);
+        if (!role) return root.child("node_roles").child(std::to_string(i)).error(kRoleNames);
+        out.placement.roles[i] = *role;
+    }
+    return base::Ok{};
+}
+
 // "source" may only be a link's start and "sink" only its end.
 base::Result<std::int32_t> read_flow_end(const JsonPlace& place, const char* coordinator,
                                          std::size_t n_nodes) {
@@ -172,6 +187,7 @@ base::Result<PlacementFile> parse_placement_json(std::string_view text, const st
     TRY_VOID(read_layers(root, out));
     TRY_VOID(read_words(root, "node_types", out.placement.layers.size(), out.node_types));
     TRY_VOID(read_words(root, "node_names", out.placement.layers.size(), out.node_names));
+    TRY_VOID(read_roles(root, out));
     TRY_VOID(read_links(root, out));
     TRY_VOID(read_policy(root, out));
     TRY_VOID(read_kv_type(root, out));
@@ -195,6 +211,8 @@ std::string placement_to_json(const PlacementFile& file) {
         out["layers"][id] = range.empty() ? json(nullptr) : json{range.begin, range.end};
         if (!file.node_types.empty()) out["node_types"][id] = file.node_types[i];
         if (!file.node_names.empty()) out["node_names"][id] = file.node_names[i];
+        if (!file.placement.roles.empty())
+            out["node_roles"][id] = to_string(file.placement.roles[i]);
     }
     out["links"] = json::array();
     for (const auto& [from, to] : file.links) {

@@ -22,7 +22,7 @@ struct PlacementFile {
     std::string model;
     std::string method;
     std::int32_t n_layers = 0;
-    Placement placement;
+    Placement placement;                  // its roles are beyond the schema
     std::vector<std::string> node_types;  // parallel to placement, or empty
     std::vector<std::string> node_names;  // beyond the schema; parallel to placement, or empty
     std::vector<std::pair<std::int32_t, std::int32_t>> links;  // directed; (from, to)

@@ -58,6 +58,21 @@ TEST(RolesOfWorkers, ARequestIsHandedOverAfterItsFirstTokenAndSaysTheSame) {
     EXPECT_EQ(cluster.view().roles_kept, true);
 }
 
+TEST(RolesOfWorkers, APlansRolesHoldWhateverTheyWereStartedFor) {
+    CoordinatorConfig settings = MovingCluster::settings();
+    settings.roles = {{"w0", kPrefill}, {"w1", kPrefill}, {"w2", kDecode}, {"w3", kBoth}};
+    const std::vector<NodeRole> others = {kDecode, kBoth, kPrefill, kPrefill};
+    for (const std::vector<NodeRole>& own : {std::vector<NodeRole>(), others}) {
+        MovingCluster cluster(settings, 900, own);
+        cluster.submit(request_of(1));
+        ASSERT_EQ(cluster.settle(), "");
+        ASSERT_EQ(cluster.routed.size(), 2U);
+        EXPECT_EQ(cluster.routed[0].pipeline[0].worker.value, 0U);
+        EXPECT_EQ(cluster.routed[1].pipeline[0].worker.value, 2U);
+        EXPECT_EQ(cluster.view().roles_kept, true);
+    }
+}
+
 TEST(RolesOfWorkers, AnAnswerOfOneTokenStaysWhereItsPromptWas) {
     MovingCluster cluster(MovingCluster::settings(), 900, halves());
     cluster.submit(request_of(1, 30, 1));

@@ -9,8 +9,11 @@
 #include <fstream>
 
 #include "lab/planning/plan_changes.h"
+#include "lab/simulation/simulation_setup.h"
 #include "own_folder.h"
 #include "paper_data.h"
+#include "sim/load/load.h"
+#include "sim/throughput/helix_run.h"
 
 namespace helix::lab::plan_session_test {
 namespace {
@@ -126,6 +129,38 @@ TEST_F(PlanSessionTest, ThePolicyGoesWithThePlan) {
     plan::PlanReport other = usual;
     other.policy = {1, 1, 3};
     EXPECT_EQ(placement_file(*one, other).policy, other.policy);
+}
+
+// A plan's file carries the roles that were chosen with it, and the simulator's workers have them.
+TEST_F(PlanSessionTest, RolesGoWithThePlan) {
+    const auto office = problem(kOffice);
+    ASSERT_TRUE(office.ok()) << office.error().message;
+    plan::PlanReport report;
+    report.placement = {{{0, 32}, {0, 32}, {0, 32}},
+                        {spec::NodeRole::prefill, spec::NodeRole::both, spec::NodeRole::both}};
+    for (const std::int32_t node : {0, 1, 2}) {
+        report.flows.push_back({spec::kCoordinator, node, 100});
+        report.flows.push_back({node, spec::kCoordinator, 100});
+    }
+    const std::string path = folder_ + "/plan.json";
+    ASSERT_TRUE(spec::write_placement_file(path, placement_file(*office, report)).ok());
+    const auto layout = read_simulated_layout(path, *office);
+    ASSERT_TRUE(layout.ok()) << layout.error().message;
+    EXPECT_EQ(layout->placement.roles, report.placement.roles);
+    for (const bool roles : {true, false}) {
+        spec::Placement placement = layout->placement;
+        if (!roles) placement.roles.clear();
+        sim::HelixSetup setup = helix_setup(*office, placement, layout->flows);
+        EXPECT_EQ(setup.coordinator.roles.size(), roles ? 3U : 0U);
+        setup.coordinator.balance.enabled = false;  // nothing else moves
+        setup.warmup_s = 0;
+        setup.duration_s = 20;
+        setup.lengths = sim::LengthSource({{200, 50}}, sim::LengthOrder::sampled);
+        setup.migration_bytes_per_s = 5e7;
+        const auto run = sim::run_helix(setup);
+        ASSERT_TRUE(run.ok()) << run.error().message;
+        EXPECT_EQ(run->migrated > 0, roles) << "requests leave where their prompts were";
+    }
 }
 
 // Separate pipelines that hold more layers than the tables cover are simulated like any plan, with

@@ -73,6 +73,7 @@ TEST_F(FixedPlacement, SpreadsRequestsAsTheFileSaysAndKeepsItsPolicy) {
     const auto planner = planner_for_file(model_, write(file_));
     ASSERT_TRUE(planner.ok()) << planner.error().message;
     EXPECT_EQ(planner->policy, (spec::ServingPolicy{1.5, 0.95, 3}));
+    EXPECT_TRUE(planner->roles.empty());
     const auto report = planner->planner(cluster_of({"hall", "attic", "den"}));
     ASSERT_TRUE(report.ok()) << report.error().message;
     EXPECT_EQ(report->policy, (spec::ServingPolicy{1.5, 0.95, 3}));
@@ -98,6 +99,16 @@ TEST_F(FixedPlacement, GivesLayersToAMachineThatTheFlowsPassBy) {
     ASSERT_TRUE(report.ok()) << report.error().message;
     EXPECT_EQ(report->placement.layers, file_.placement.layers);
     EXPECT_EQ(report->node_flow, (std::vector<double>{4, 0, 4}));
+}
+
+TEST_F(FixedPlacement, SaysTheRolesOfItsWorkers) {
+    file_.placement = {{{0, 12}, {}, {0, 12}},
+                       {spec::NodeRole::prefill, spec::NodeRole::both, spec::NodeRole::decode}};
+    const auto planner = planner_for_file(model_, write(file_));
+    ASSERT_TRUE(planner.ok()) << planner.error().message;
+    const std::map<std::string, spec::NodeRole> expected = {{"den", spec::NodeRole::prefill},
+                                                            {"hall", spec::NodeRole::decode}};
+    EXPECT_EQ(planner->roles, expected);
 }
 
 TEST_F(FixedPlacement, RefusesFlowsThatLeadNowhere) {

@@ -43,6 +43,10 @@ TEST(PlacementFile, RoundTrips) {
 
     file.policy = {0.7, 0.95, 3, 1.5};
     EXPECT_EQ(parse_placement_json(placement_to_json(file), "p.json")->policy, file.policy);
+    EXPECT_TRUE(read->placement.roles.empty()) << "the machines' own";
+    file.placement.roles = {NodeRole::prefill, NodeRole::both, NodeRole::decode};
+    EXPECT_EQ(parse_placement_json(placement_to_json(file), "p.json")->placement.roles,
+              file.placement.roles);
     EXPECT_FALSE(read->kv_type) << "whatever is asked for";
     file.kv_type = KvType::q8;
     EXPECT_EQ(parse_placement_json(placement_to_json(file), "p.json")->kv_type, KvType::q8);
@@ -95,6 +99,8 @@ TEST(PlacementFile, ErrorsNameFilePlaceAndExpectation) {
          "policy.groups_per_machine", "above 0"},
         {with(R"("layers": {"0": [0, 4]}, "policy": {"groups_per_machine": 9})"),
          "policy.groups_per_machine", "at most 8"},
+        {with(R"("layers": {"0": [0, 4]}, "node_roles": {"0": "prompts"})"), "node_roles.0",
+         "\"prefill\""},
         {with(R"("layers": {"0": [0, 4]}, "kv_type": "q4")"), "kv_type", "f16, bf16, f32 or q8"},
         {with(R"("layers": {"0": [0, 4]}, "kv_type": 8)"), "kv_type", "found 8"},
     };

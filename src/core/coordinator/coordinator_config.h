@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/coordinator/auto_scale.h"
@@ -11,6 +13,7 @@
 #include "core/protocol/types.h"
 #include "core/routing/router_catalogue.h"
 #include "spec/attention_window.h"
+#include "spec/cluster_spec.h"
 #include "spec/serving_policy.h"
 
 namespace helix::core {
@@ -92,6 +95,8 @@ struct CoordinatorConfig {
     // What depends on the plan that is served. Its prompts wait in the queue as
     // core/coordinator/prompt_window.h says.
     spec::ServingPolicy policy;
+    // The roles that the plan has for workers of these names, whatever they were started for.
+    std::map<std::string, spec::NodeRole> roles = {};
     double expected_output_tokens = 240;
     RouterFactory router = max_flow_router().make;  // chooses the way of each request
     std::uint64_t router_seed = 0;

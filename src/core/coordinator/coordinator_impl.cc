@@ -82,6 +82,16 @@ void Coordinator::Impl::tick(TimePoint now) {
 // ---- joining and leaving
 // --------------------------------------------------------------------------
 
+void Coordinator::Impl::take_planned_role(spec::NodeSpec& node) {
+    const auto planned = config.roles.find(node.name);
+    if (planned == config.roles.end()) return;
+    const spec::NodeRole own = std::exchange(node.role, planned->second);
+    if (own == spec::NodeRole::both || own == node.role) return;
+    out.push(Report{"worker " + node.name + " was started with the role " + spec::to_string(own) +
+                        ", but the placement has it for " + spec::to_string(node.role),
+                    true});
+}
+
 void Coordinator::Impl::worker_joined(TimePoint now, const WorkerJoined& event) {
     if (!fleet.is_newest(event.worker, event.incarnation)) return;
     if (fleet.contains(event.worker)) lose_worker(now, event.worker, "was restarted", Loss::death);
@@ -99,6 +109,7 @@ void Coordinator::Impl::worker_joined(TimePoint now, const WorkerJoined& event) 
         adoption.note(event.worker, event.holding->sequences);
     }
     out.push(Report{"worker " + event.node.name + " joined", false});
+    take_planned_role(state.joined.node);
     drains.drain_as_before(now, state);
     fleet.add(std::move(state));
     roles.note_workers();

@@ -101,6 +101,7 @@ struct Coordinator::Impl {
     enum class Loss { death, left, cut_off };
 
     void tick(TimePoint now);
+    void take_planned_role(spec::NodeSpec& node);
     void worker_joined(TimePoint now, const WorkerJoined& event);
     void worker_lost(TimePoint now, const WorkerLost& event);
     void worker_said(TimePoint now, const FromWorker& event);

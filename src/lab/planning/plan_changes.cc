@@ -139,9 +139,12 @@ base::Result<ReplanAnswer> replan_whole(const PlanSession& session, const Proble
 
 base::Result<ReplanAnswer> answer_replan(const PlanSession& session,
                                          const ReplanQuestion& question) {
-    TRY(const Problem before, load_problem(session.source));
+    TRY(Problem before, load_problem(session.source));
     TRY(const spec::PlacementFile file, read_layout(question.current, before));
     const spec::Placement& current = file.placement;
+    for (std::size_t i = 0; i < current.roles.size(); ++i) {
+        before.cluster.nodes[i].role = current.roles[i];
+    }
     TRY(const plan::ChangedCluster changed, plan::apply_changes(before.cluster, question.changes));
     TRY(Problem problem, make_problem(session.source, changed.cluster));
     const spec::Placement start = plan::carry_over(current, changed.origin);
@@ -151,6 +154,10 @@ base::Result<ReplanAnswer> answer_replan(const PlanSession& session,
             replan_roles(session, before, current, problem, start, question.horizon_s));
         if (!apart.parts.empty()) {
             apart.report.kv_type = problem.kv_type;
+            if (!current.roles.empty()) {
+                for (const spec::NodeSpec& node : problem.cluster.nodes)
+                    apart.report.placement.roles.push_back(node.role);
+            }
             return ReplanAnswer{std::move(problem),
                                 std::move(apart.report),
                                 std::move(apart.diff),

@@ -130,7 +130,7 @@ base::Result<PlanToSimulate> plan_to_simulate(const PlanSession& session, const 
         report.max_flow_tokens_per_s);
     for (const std::string& text : report.warnings) planned.told += "warning: " + text + "\n";
     planned.layout = placement_file(problem, report);
-    planned.layout.placement.layers.resize(problem.cluster.nodes.size());
+    spec::resize_placement(planned.layout.placement, problem.cluster.nodes.size());
     planned.layout.links.clear();  // a scheduler that follows no plan may take every link
     return planned;
 }

@@ -109,7 +109,7 @@ base::Result<spec::PlacementFile> read_layout(const std::string& path, const Pro
         return base::invalid(fmt::format("{}: names node {}, but the cluster has nodes 0 to {}",
                                          path, file.placement.layers.size() - 1, n - 1));
     }
-    file.placement.layers.resize(n);
+    spec::resize_placement(file.placement, n);
     TRY_VOID(check_kv_type(path, file, problem));
     return file;
 }

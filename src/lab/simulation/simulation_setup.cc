@@ -24,7 +24,7 @@ base::Status match_types(const std::string& path, const spec::ClusterSpec& clust
         fits = file.node_types[i].empty() || file.node_types[i] == cluster.nodes[i].type;
     }
     if (fits) {  // the file may end before the cluster does
-        file.placement.layers.resize(cluster.nodes.size());
+        resize_placement(file.placement, cluster.nodes.size());
         return base::Ok{};
     }
     if (file.node_types.size() != n) {
@@ -45,8 +45,11 @@ base::Status match_types(const std::string& path, const spec::ClusterSpec& clust
     }
     spec::Placement placement;
     placement.layers.resize(cluster.nodes.size());
+    if (!file.placement.roles.empty()) placement.roles.resize(cluster.nodes.size());
     for (std::size_t i = 0; i < n; ++i) {
-        placement.layers[static_cast<std::size_t>(slot[i])] = file.placement.layers[i];
+        const auto of_cluster = static_cast<std::size_t>(slot[i]);
+        placement.layers[of_cluster] = file.placement.layers[i];
+        if (!placement.roles.empty()) placement.roles[of_cluster] = file.placement.roles[i];
     }
     file.placement = std::move(placement);
     const auto moved = [&](std::int32_t& node) {
@@ -98,7 +101,8 @@ base::Status add_flows(const Problem& problem, spec::PlacementFile& file, plan::
                         plan::build_flow_graph({problem.cluster, problem.model, problem.capacities},
                                                file.placement, options));
     // Of groups that are kept apart (roles) no split is searched for: it would mix them.
-    const bool apart = plan::keeps_roles(problem.cluster, problem.model, file.placement);
+    const bool apart = !file.placement.roles.empty() ||
+                       plan::keeps_roles(problem.cluster, problem.model, file.placement);
     if (file.flows.empty() && file.links.empty() && !apart) {
         file.flows = planned_split(problem, file.placement, options, batching);
     }
@@ -139,6 +143,9 @@ sim::HelixSetup helix_setup(const Problem& problem, const spec::Placement& place
     setup.costs = &problem.costs();
     setup.model = problem.model;
     setup.placement = placement;
+    for (std::size_t n = 0; n < placement.roles.size(); ++n) {
+        setup.coordinator.roles[problem.cluster.nodes[n].name] = placement.roles[n];
+    }
     setup.flows = flows;
     setup.kv_tokens.resize(problem.cluster.nodes.size());
     for (std::size_t n = 0; n < placement.layers.size(); ++n) {

@@ -27,6 +27,8 @@ ordered_json nodes_json(const spec::ClusterSpec& cluster, const PlanReport& repo
                                                   : ordered_json::array({range.begin, range.end})},
                          {"capacity_tokens_per_s", report.node_tokens_per_s[i]},
                          {"flow_tokens_per_s", report.node_flow[i]}});
+        if (!report.placement.roles.empty())
+            nodes.back()["role"] = spec::to_string(report.placement.roles[i]);
     }
     return nodes;
 }

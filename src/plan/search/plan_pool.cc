@@ -19,6 +19,12 @@ double worth_of_waiting(const spec::ServingPolicy& policy) {
                     kWaitingExponent);
 }
 
+// Machines that keep to roles must get more for it: they cannot help each other in swings.
+constexpr double kWorthRoles = 1.03;
+double worth_of_roles(const spec::Placement& placement) {
+    return placement.roles.empty() ? 1 : 1 / kWorthRoles;
+}
+
 Look one_shorter(Look look) {
     return look == Look::last ? Look::full : Look::glance;
 }
@@ -29,7 +35,9 @@ bool PlanPool::add(KnownPlan plan) {
     for (const KnownPlan& other : plans_) {
         const double score = other.candidate.score;
         const bool same = std::abs(score - plan.candidate.score) <= kSameScore * score;
-        if (same && other.candidate.policy == plan.candidate.policy) return false;
+        const bool alike = other.candidate.placement.roles == plan.candidate.placement.roles &&
+                           other.candidate.policy == plan.candidate.policy;
+        if (same && alike) return false;
     }
     plans_.push_back(std::move(plan));
     sorted_ = false;
@@ -128,7 +136,8 @@ bool PlanPool::judge_one(KnownPlan& plan, Look look) const {
         options_.judge(candidate.placement, candidate.flows, candidate.policy, look);
     if (judgement.look != look) return false;
     candidate.judgement = judgement;
-    candidate.judgement.merit *= worth_of_waiting(candidate.policy);
+    candidate.judgement.merit *=
+        worth_of_waiting(candidate.policy) * worth_of_roles(candidate.placement);
     if (look == Look::glance) plan.glance = judgement.merit;
     if (look == Look::full) {
         plan.full = judgement.merit;

@@ -28,7 +28,8 @@ class PlanPool {
     explicit PlanPool(const ThroughputOptions& options) : options_(options) {}
 
     // Placements that differ only in which of two equal machines does what are the same one; their
-    // scores tell. Under another policy it is another plan. Returns whether this one was new.
+    // scores tell. Under another policy or with other roles it is another plan. Returns whether
+    // this one was new.
     bool add(KnownPlan plan);
     // Adds those that are new, and judges them by this look at once. Returns how many were new.
     std::size_t judge_new(std::vector<KnownPlan> plans, Look look);

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "plan/search/role_search.h"
+
 namespace helix::plan {
 namespace {
 
@@ -54,13 +56,41 @@ std::vector<KnownPlan> neighbours(const KnownPlan& plan, const Knob& knob) {
     return found;
 }
 
-// The others that had a last look, under the first one's policy.
+bool has_roles(const KnownPlan& plan) {
+    return !plan.candidate.placement.roles.empty();
+}
+
+// The others that had a last look, under the first one's policy; those with roles were behind it
+// under nearly the same.
 std::vector<KnownPlan> under_the_best_policy(PlanPool& pool) {
     const std::size_t looked = pool.count(Look::last);
     const std::vector<KnownPlan>& plans = pool.plans();
     std::vector<KnownPlan> found;
     for (std::size_t i = 1; i < looked; ++i) {
+        if (has_roles(plans[i])) continue;
         found.push_back(served_by(plans[i], plans[0].candidate.policy));
+    }
+    return found;
+}
+
+// The layouts that had a last look, each once, with roles.
+std::vector<KnownPlan> with_roles(PlanPool& pool, const Problem& problem,
+                                  const ThroughputOptions& options) {
+    std::vector<KnownPlan> found;
+    if (options.costs == nullptr) return found;
+    const std::size_t looked = pool.count(Look::last);
+    const std::vector<KnownPlan>& plans = pool.plans();
+    const LengthMoments& lengths = options.models.front()->options().lengths;
+    for (std::size_t i = 0; i < looked; ++i) {
+        const bool tried = std::any_of(plans.begin(), plans.end(), [&](const KnownPlan& other) {
+            return has_roles(other) && other.candidate.score == plans[i].candidate.score;
+        });
+        if (tried) continue;
+        const KnownPlan plan = served_by(plans[i], plans[0].candidate.policy);
+        for (auto& roles : role_choices(problem, *options.costs, lengths, plan.candidate)) {
+            found.push_back(plan);
+            found.back().candidate.placement.roles = std::move(roles);
+        }
     }
     return found;
 }
@@ -73,19 +103,23 @@ spec::ServingPolicy first_policy() {
     return policy;
 }
 
-void search_policies(PlanPool& pool, const ThroughputOptions& options) {
+void search_policies(PlanPool& pool, const Problem& problem, const ThroughputOptions& options) {
     std::size_t knob = 0;
     std::size_t in_vain = 0;  // knobs one after the other that the best plan gained nothing by
     while (pool.count(Look::last) > 0) {
         if (options.stop && options.stop()) return;
         const KnownPlan best = pool.plans().front();
         if (in_vain == kKnobs.size()) {
-            if (pool.judge_new(under_the_best_policy(pool), Look::last) == 0) return;
+            std::vector<KnownPlan> others = under_the_best_policy(pool);
+            for (KnownPlan& plan : with_roles(pool, problem, options))
+                others.push_back(std::move(plan));
+            if (pool.judge_new(std::move(others), Look::last) == 0) return;
         } else {
             pool.judge_new(neighbours(best, kKnobs[knob]), Look::last);
         }
         const ThroughputCandidate& now = pool.plans().front().candidate;
-        if (now.score != best.candidate.score || now.policy != best.candidate.policy) {
+        if (now.score != best.candidate.score || now.policy != best.candidate.policy ||
+            now.placement.roles != best.candidate.placement.roles) {
             in_vain = 0;
             continue;
         }

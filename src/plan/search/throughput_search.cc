@@ -80,11 +80,11 @@ class LaneSearch {
         run_rounds(last_looks_share() + (chooses_policy() ? kPolicyShare : 0));
         if (options_.judge) look_at_the_best();
         if (chooses_policy()) {
-            search_policies(pool_, options_);
+            search_policies(pool_, problem_, options_);
             // In what is left of the time there may be a better one yet for that policy.
             run_rounds(last_looks_share());
             look_at_the_best();
-            search_policies(pool_, options_);
+            search_policies(pool_, problem_, options_);
         }
         result_.judged = pool_.judged();
         for (KnownPlan& plan : pool_.take_plans()) {

@@ -12,6 +12,7 @@
 #include "plan/problem/executor.h"
 #include "plan/problem/problem.h"
 #include "plan/search/pareto.h"
+#include "spec/cost_model.h"
 #include "spec/placement.h"
 #include "spec/serving_policy.h"
 
@@ -81,6 +82,9 @@ struct ThroughputOptions {
     bool choose_policy = false;
     std::optional<spec::ServingPolicy> begin_with;  // with choose_policy; absent: first_policy()
     spec::ServingPolicy policy;
+    // With these, and with choose_policy, plans are also judged with some of their pipelines for
+    // prompts and the others for what follows (role_search.h): where the judge knows of roles.
+    const spec::CostModel* costs = nullptr;
 };
 
 struct ThroughputCandidate {
