@@ -64,6 +64,8 @@ enum class QkNorm {
     projection,  // all heads of a row together
     unweighted,  // every head by itself, without weights, in layers with rope
     centred,     // every head by itself, with weights of its own and its mean taken off first
+    // All heads of a row together, behind the bias: a LayerNorm with a bias of its own.
+    centred_projection,
 };
 
 // The rows of a head that say how relevant a document is: of the softmax over their logits behind
@@ -106,10 +108,11 @@ struct ModelConfig {
     bool output_bias = false;      // added to what attention adds to the residuals
     bool attention_sinks = false;  // each head has one more score, of no position
     QkNorm qk_norm = QkNorm::none;
-    bool input_norms = true;     // of what attention and feed-forward read
-    bool output_norms = false;   // of what they add to the residuals
-    bool fused_qkv = false;      // one tensor has the rows of queries, keys and values
-    bool fused_gate_up = false;  // one tensor has the rows of gate and up
+    bool input_norms = true;      // of what attention and feed-forward read
+    bool output_norms = false;    // of what they add to the residuals
+    bool fused_qkv = false;       // one tensor has the rows of queries, keys and values
+    bool fused_gate_up = false;   // one tensor has the rows of gate and up
+    bool up_before_gate = false;  // in this order, in that tensor
     // The tensor of the norm of what the feed-forward reads, after "blk.N.".
     std::string feed_forward_norm = "ffn_norm.weight";
     // [n_layers]: layers whose queries and keys are rotated; empty = all.
@@ -194,6 +197,9 @@ struct ModelConfig {
     // The sums of residuals and what a block adds are normed, with a bias: attn_output_norm behind
     // attention, layer_output_norm behind the feed-forward.
     bool sum_norms = false;
+    // Behind attention the residuals are added to that normed sum once more, and the sum is normed
+    // again, with attn_norm_2.
+    bool normed_twice = false;
     bool feed_forward_bias = false;  // of both matrices
     bool down_bias = false;          // of the last one alone
     // Scores fall with the distance of positions (ops::Attention::slopes): the slopes of ALiBi,

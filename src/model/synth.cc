@@ -45,6 +45,12 @@ bool has_bias(const SynthShape& shape) {
     return presence == Presence::always || (presence == Presence::optional && shape.qkv_bias);
 }
 
+bool is_gated(const SynthShape& shape) {
+    const DecoderTraits& traits = traits_of(shape);
+    return traits.activation != Activation::squared_relu &&
+           traits.activation != Activation::exact_gelu && (shape.gated || !traits.gate_optional);
+}
+
 bool has_qk_norm(const SynthShape& shape) {
     const DecoderTraits& traits = traits_of(shape);
     const bool weighted = traits.qk_norm != QkNorm::none && traits.qk_norm != QkNorm::unweighted;
@@ -150,6 +156,9 @@ class SynthTensors {
         if (traits_.output_norms) add(name, {hidden_}, added_, 0.1F * added_);
     }
 
+    // These norm queries and keys, and their files have gate and up in one tensor.
+    bool is_jina_of_code() const { return traits_.alibi && has_qk_norm(shape_); }
+
     void add_attention() {
         const bool own_heads = traits_.windowed_heads && shape_.is_windowed(layer_);
         const std::int64_t head = own_heads ? shape_.windowed_head_dim : shape_.head_size();
@@ -174,16 +183,20 @@ class SynthTensors {
         if (traits_.output_bias) add("attn_output.bias", {hidden_}, 0, 0.1F);
         if (traits_.attention_sinks) add("attn_sinks.weight", {shape_.n_heads}, 0.5F, 1.0F);
         if (has_qk_norm(shape_)) {
-            const bool whole = traits_.qk_norm == QkNorm::projection;
+            const bool centred = traits_.qk_norm == QkNorm::centred_projection;
+            const bool whole = centred || traits_.qk_norm == QkNorm::projection;
             const bool each = traits_.qk_norm == QkNorm::centred;
             std::vector<std::int64_t> of_q{whole ? q : head}, of_k{whole ? kv : head};
             if (each) of_q.push_back(shape_.n_heads), of_k.push_back(shape_.n_kv_heads);
             add("attn_q_norm.weight", std::move(of_q), 1, 0.1F);
             if (has_keys) add("attn_k_norm.weight", std::move(of_k), 1, 0.1F);
+            if (centred) add("attn_q_norm.bias", {q}, 0, 0.3F);
+            if (centred) add("attn_k_norm.bias", {kv}, 0, 0.3F);
         }
         add("attn_output.weight", {q, hidden_}, 0, keeping(q) * added_);
         add_output_norm("post_attention_norm.weight");
         add_sum_norm("attn_output_norm");
+        if (is_jina_of_code()) add_sum_norm("attn_norm_2");
         if (traits_.layer_scales) add("layer_output_scale.weight", {1}, 0.9F, 0.05F);
     }
 
@@ -225,17 +238,16 @@ class SynthTensors {
         if (traits_.norm_bias) add("ffn_norm.bias", {hidden_}, 0, 0.1F);
         if (has_experts) add_experts();
         if (has_experts && !traits_.dense_beside_experts) return;
-        const bool has_gate = traits_.activation != Activation::squared_relu &&
-                              traits_.activation != Activation::exact_gelu;
-        if (!traits_.fused_gate_up && has_gate)
-            add("ffn_gate.weight", {hidden_, ffn}, 0, keeping(hidden_));
-        add("ffn_up.weight", {hidden_, traits_.fused_gate_up ? 2 * ffn : ffn}, 0, keeping(hidden_));
+        const bool gated = is_gated(shape_);
+        const bool fused = traits_.fused_gate_up || (is_jina_of_code() && gated);
+        if (!fused && gated) add("ffn_gate.weight", {hidden_, ffn}, 0, keeping(hidden_));
+        add("ffn_up.weight", {hidden_, fused ? 2 * ffn : ffn}, 0, keeping(hidden_));
         add("ffn_down.weight", {ffn, hidden_}, 0, keeping(ffn) * added_);
-        if (traits_.feed_forward_bias) {
+        if (traits_.feed_forward_bias || (traits_.gate_optional && !gated)) {
             add("ffn_up.bias", {ffn}, 0, 0.3F);
             add("ffn_down.bias", {hidden_}, 0, 0.1F);
         }
-        if (traits_.down_bias) add("ffn_down.bias", {hidden_}, 0, 0.1F);
+        if (traits_.down_bias && gated) add("ffn_down.bias", {hidden_}, 0, 0.1F);
         add_output_norm("post_ffw_norm.weight");
         add_sum_norm("layer_output_norm");
     }

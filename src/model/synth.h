@@ -55,7 +55,8 @@ struct SynthShape {
     float logit_scale = 1.0F;
     float attention_softcap = 0.0F;
     float logit_softcap = 0.0F;
-    bool qk_norm = true;                  // where the architecture leaves it open
+    bool qk_norm = true;  // this and the next: where the architecture leaves it open
+    bool gated = true;
     std::int32_t temperature_length = 0;  // 0: the architecture's own
     // Of a model with experts: first layers without, of width dense_ffn, which is that of the
     // feed-forwards beside experts, too, where the architecture has them; the width of an expert

@@ -152,8 +152,8 @@ void add_likes_with_experts(std::vector<SynthShape>& all) {
 }
 
 // They have the mechanisms of the models that they are called after: bge (and any other BERT),
-// nomic-embed-text, jina-embeddings-v2, bge-m3, whose vocabulary is one of unigrams, and
-// EmbeddingGemma; and of the cross-encoders ms-marco-MiniLM and bge-reranker.
+// nomic-embed-text, jina-embeddings-v2 and that for code, bge-m3, whose vocabulary is one of
+// unigrams, and EmbeddingGemma; and of the cross-encoders ms-marco-MiniLM and bge-reranker.
 void add_encoder_likes(std::vector<SynthShape>& all) {
     const auto add = [&](const char* name, const char* architecture) -> SynthShape& {
         SynthShape& shape = add_like(all, name, architecture);
@@ -168,7 +168,11 @@ void add_encoder_likes(std::vector<SynthShape>& all) {
     nomic.context_length = 2048;
     nomic.rope_base = 1000.0F;
     nomic.pooling = spec::Pooling::mean;
-    add("jina-bert-v2", "jina-bert-v2").pooling = spec::Pooling::mean;
+    for (const bool of_code : {false, true}) {
+        SynthShape& jina = add(of_code ? "jina-bert-v2-code" : "jina-bert-v2", "jina-bert-v2");
+        jina.pooling = spec::Pooling::mean;
+        jina.qk_norm = of_code;
+    }
     SynthShape& m3 = add("bge-m3", "bert");
     m3.context_length = 1024;
     m3.unigrams = true;

@@ -37,7 +37,7 @@ namespace {
 // One pre-tokenizer. Each pattern cuts the pieces that the one before left; a match is a piece, and
 // so is what lies between two matches.
 struct Row {
-    std::array<std::string_view, 4> names;
+    std::array<std::string_view, 7> names;
     std::array<const char*, 6> patterns;
     bool whole_words_first;
     bool adds_bos;
@@ -45,7 +45,10 @@ struct Row {
 
 constexpr Row kRows[] = {
     {{"default"}, {"[\\p{P}$+<=>^~|]+", WORDS, "\\p{N}+", "[0-9][0-9][0-9]"}, false, false},
-    {{"gpt-2", "gpt2"}, {WORDS}, false, false},
+    {{"gpt-2", "gpt2", "jina-v1-en", "jina-v2-code", "jina-v2-de", "jina-v2-es", "roberta-bpe"},
+     {WORDS},
+     false,
+     false},
     {{"llama-bpe", "llama3", "llama-v3", "falcon3"},
      {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|" LINES},
      true,

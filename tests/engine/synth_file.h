@@ -246,7 +246,17 @@ inline constexpr SynthKind kNomicBert{"nomic_bert", [](model::SynthShape& s) {
 inline constexpr SynthKind kJinaBert{"jina_bert", [](model::SynthShape& s) {
                                          make_bert(s);
                                          s.architecture = "jina-bert-v2";
+                                         s.qk_norm = false;
                                      }};
+inline constexpr SynthKind kJinaCode{"jina_code", [](model::SynthShape& s) {
+                                         make_bert(s);
+                                         s.architecture = "jina-bert-v2";
+                                     }};
+// With BERT's feed-forward.
+inline constexpr SynthKind kJinaUngated{"jina_ungated", [](model::SynthShape& s) {
+                                            kJinaBert.change(s);
+                                            s.gated = false;
+                                        }};
 inline constexpr SynthKind kXlmRoberta{"xlm_roberta", [](model::SynthShape& s) {
                                            make_bert(s);
                                            s.unigrams = true;

@@ -192,6 +192,7 @@ TEST_P(VulkanModelRecordings, MostDecodeStepsAreNotRecordedAgain) {
 constexpr Case kEncoderCases[] = {{kBert, TensorType::q8_0, ops::KvType::f16},
                                   {kNomicBert, TensorType::q4_0, ops::KvType::q8},
                                   {kJinaBert, TensorType::q8_0, ops::KvType::f16},
+                                  {kJinaCode, TensorType::q8_0, ops::KvType::f32},
                                   {kGemmaEmbedding, TensorType::q8_0, ops::KvType::f16}};
 class VulkanEncoder : public VulkanModel {};
 INSTANTIATE_TEST_SUITE_P(Cases, VulkanEncoder, testing::ValuesIn(kEncoderCases), case_name);

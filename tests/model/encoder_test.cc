@@ -101,11 +101,25 @@ TEST(Encoder, JinaBertHasSlopesAndAGateWithoutABias) {
     ASSERT_TRUE(config.ok()) << config.error().message;
     EXPECT_TRUE(config->encoder && config->alibi && config->has_gate() && config->qkv_bias &&
                 config->output_bias && config->down_bias);
-    EXPECT_FALSE(config->rotates(0) || config->feed_forward_bias || config->fused_gate_up);
+    EXPECT_FALSE(config->rotates(0) || config->feed_forward_bias || config->fused_gate_up ||
+                 config->normed_twice);
+    EXPECT_EQ(config->qk_norm, QkNorm::none);
     EXPECT_EQ(config->activation, Activation::exact_geglu);
     EXPECT_EQ(config->n_positions, 0);
     EXPECT_EQ(config->pooling, Pooling::mean);
     EXPECT_THAT(describe_text(collect_info(*file)), HasSubstr("by distance (ALiBi)"));
+}
+
+TEST(Encoder, JinaBertOfCodeNormsQueriesKeysAndTwiceBehindAttention) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "jina-bert-v2-code");
+    const auto config = read_model_config(*file);
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    EXPECT_TRUE(config->alibi && config->sum_norms && config->normed_twice &&
+                config->fused_gate_up && config->up_before_gate);
+    EXPECT_EQ(config->qk_norm, QkNorm::centred_projection);
+    EXPECT_EQ(file->find_tensor("blk.0.attn_norm_2.bias")->type, TensorType::f32);
+    EXPECT_EQ(file->find_tensor("blk.5.ffn_gate.weight"), nullptr);
 }
 
 TEST(Encoder, EmbeddingGemmaIsAGemma3ThatAttendsBothWaysAndHasTwoDenseLayers) {
@@ -217,16 +231,25 @@ TEST(Encoder, ACrossEncoderWithoutAllOfItsHeadIsRefused) {
     EXPECT_THAT(problem_of(*file, labels), HasSubstr("tokenizer.ggml.eos_token_id"));
 }
 
-// Files of newer converters have gate and up in one tensor; those of models for code have norms of
-// queries and keys, and one more behind attention.
-TEST(Encoder, JinaBertsGateMayBeInOneTensorAndNormsOfQueriesAreRefused) {
+// Files of newer converters have gate and up in one tensor, those of models for code have norms of
+// queries and keys, and one more behind attention; and there are models with BERT's feed-forward.
+TEST(Encoder, JinaBertsLayersAreAllOfOneKind) {
     const TemporaryFolder folder;
     const auto file = like(folder, "jina-bert-v2");
     EXPECT_EQ(problem_of(*file, {}), "");
-    EXPECT_THAT(problem_of(*file, {}, "", "blk.0.attn_q_norm.weight"),
-                HasSubstr("tensor blk.0.attn_q_norm.weight: not part of a jina-bert-v2 model"));
     EXPECT_THAT(problem_of(*file, {}, "blk.0.ffn_gate.weight"),
                 HasSubstr("tensor blk.0.ffn_up.weight: shape"));
+    EXPECT_THAT(problem_of(*file, {}, "", "blk.3.attn_q_norm.weight"),
+                HasSubstr("tensor blk.3.attn_q_norm.weight: not part of a jina-bert-v2 model"));
+    EXPECT_THAT(problem_of(*file, {}, "", "blk.0.ffn_up.bias"),
+                HasSubstr("tensor blk.0.ffn_up.bias: not part of a jina-bert-v2 model"));
+    EXPECT_THAT(problem_of(*file, {}, "", "cls.weight"),
+                HasSubstr("tensor cls.weight: a classifier's head"));
+    const auto code = like(folder, "jina-bert-v2-code");
+    EXPECT_EQ(problem_of(*code, {}), "");
+    for (const std::string name : {"blk.0.attn_q_norm.bias", "blk.0.attn_k_norm.weight",
+                                   "blk.5.attn_q_norm.weight", "blk.2.attn_norm_2.bias"})
+        EXPECT_THAT(problem_of(*code, {}, name), HasSubstr("tensor " + name + ": missing"));
 }
 
 TEST(Encoder, AnEmbeddingGemmaWithoutItsEndIsRefused) {

@@ -11,6 +11,7 @@ namespace helix::engine {
 namespace {
 
 constexpr const char* kSumNorm = "attn_output_norm";
+constexpr const char* kSecondSumNorm = "attn_norm_2";
 
 std::int64_t q_width(const model::ModelConfig& config, std::int32_t layer) {
     return std::int64_t{config.n_heads} * config.head_dim_of(layer);
@@ -62,7 +63,12 @@ std::vector<std::string> whole_tensors(const model::ModelConfig& config, std::in
     if (config.qkv_bias) names.insert(names.end(), {"attn_q.bias", "attn_k.bias", "attn_v.bias"});
     if (config.has_qk_weights()) names.emplace_back("attn_q_norm.weight");
     if (config.has_qk_weights() && own_keys) names.emplace_back("attn_k_norm.weight");
+    if (config.qk_norm == model::QkNorm::centred_projection)
+        names.insert(names.end(), {"attn_q_norm.bias", "attn_k_norm.bias"});
     for (std::string& name : SumNorm::tensors(config, kSumNorm)) names.push_back(std::move(name));
+    if (!config.normed_twice) return names;
+    for (std::string& name : SumNorm::tensors(config, kSecondSumNorm))
+        names.push_back(std::move(name));
     return names;
 }
 
@@ -71,6 +77,13 @@ void norm_each_head(Device& device, const model::ModelConfig& config, std::int32
                     const Buffer& weight, std::int32_t n_heads, std::int64_t rows, Buffer& x) {
     device.layer_norm(
         {x, weight, x, rows * n_heads, config.head_dim_of(layer), config.norm_epsilon, n_heads});
+}
+
+// All heads of a row together, behind their bias; rope adds that of the norm.
+void norm_all_heads(Device& device, const model::ModelConfig& config, const Buffer& bias,
+                    const Buffer& weight, std::int64_t rows, Buffer& x) {
+    device.add_bias({x, bias, rows, weight.size()});
+    device.layer_norm({x, weight, x, rows, weight.size(), config.norm_epsilon});
 }
 
 base::Status load_projections(WeightLoader& loader, const model::ModelConfig& config,
@@ -135,6 +148,10 @@ base::Result<AttentionWeights> AttentionWeights::load(WeightLoader& loader,
         TRY(weights.output_norm, loader.vector(name("post_attention_norm.weight"), hidden));
     }
     TRY(weights.sum_norm, SumNorm::load(loader, config, layer, kSumNorm));
+    if (config.normed_twice) {
+        weights.former_norm = std::move(weights.sum_norm);
+        TRY(weights.sum_norm, SumNorm::load(loader, config, layer, kSecondSumNorm));
+    }
     if (config.qkv_bias) {
         TRY(weights.q_bias, loader.vector(name("attn_q.bias"), queries));
         TRY(weights.k_bias, loader.vector(name("attn_k.bias"), keys));
@@ -146,6 +163,10 @@ base::Result<AttentionWeights> AttentionWeights::load(WeightLoader& loader,
         if (!config.shares_kv(layer)) {
             TRY(weights.k_norm, loader.vector(name("attn_k_norm.weight"), whole ? keys : head_dim));
         }
+    }
+    if (config.qk_norm == model::QkNorm::centred_projection) {
+        TRY(weights.q_norm_bias, loader.vector(name("attn_q_norm.bias"), queries));
+        TRY(weights.k_norm_bias, loader.vector(name("attn_k_norm.bias"), keys));
     }
     return weights;
 }
@@ -165,6 +186,13 @@ void AttentionRunner::prepare_heads(Device& device, const model::ModelConfig& co
         norm_each_head(device, config, layer, *weights.k_norm, config.kv_heads_of(layer), rows.rows,
                        *k_);
     }
+    const bool all_heads = config.qk_norm == model::QkNorm::centred_projection;
+    if (all_heads) {
+        norm_all_heads(device, config, *weights.q_bias, *weights.q_norm, rows.rows, *q_);
+        norm_all_heads(device, config, *weights.k_bias, *weights.k_norm, rows.rows, *k_);
+    }
+    const Buffer* q_bias = all_heads ? weights.q_norm_bias.get() : weights.q_bias.get();
+    const Buffer* k_bias = all_heads ? weights.k_norm_bias.get() : weights.k_bias.get();
     const bool rotates = config.rotates(layer);
     // A norm without weights after rope, as Llama 4 has it, is the same before it.
     const bool unweighted = config.qk_norm == model::QkNorm::unweighted && rotates;
@@ -173,10 +201,10 @@ void AttentionRunner::prepare_heads(Device& device, const model::ModelConfig& co
     const bool has_temperature = config.has_temperature(layer);
     const std::int32_t kv_heads = config.kv_heads_of(layer);
     std::vector<ops::ProjectedHeads> heads = {
-        {*q_, config.n_heads, weights.q_bias.get(), q_norm, rotates || has_temperature}};
+        {*q_, config.n_heads, q_bias, q_norm, rotates || has_temperature}};
     if (!config.shares_kv(layer)) {
         const Buffer* v_norm = config.value_norm ? ones_.get() : nullptr;
-        heads.push_back({*k_, kv_heads, weights.k_bias.get(), k_norm, rotates});
+        heads.push_back({*k_, kv_heads, k_bias, k_norm, rotates});
         heads.push_back({*v_, kv_heads, weights.v_bias.get(), v_norm, false});
     }
     const std::int32_t head_dim = config.head_dim_of(layer);
@@ -225,8 +253,9 @@ base::Status AttentionRunner::run(Device& device, const model::ModelConfig& conf
                       weights.sinks.get(), heads, config.chunked_attention, config.encoder,
                       slopes_.get()});
     TRY_VOID(shared.added.run(device, config, *weights.output, *attended_,
-                              weights.output_norm.get(), rows, weights.output_bias.get()));
-    weights.sum_norm.run(device, config, rows);
+                              weights.output_norm.get(), rows, weights.output_bias.get(),
+                              &weights.former_norm));
+    weights.sum_norm.run(device, config, rows.hidden, rows.rows);
     return base::Ok{};
 }
 

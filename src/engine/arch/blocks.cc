@@ -61,10 +61,11 @@ base::Result<SumNorm> SumNorm::load(WeightLoader& loader, const model::ModelConf
     return norm;
 }
 
-void SumNorm::run(Device& device, const model::ModelConfig& config, const LayerRows& rows) const {
+void SumNorm::run(Device& device, const model::ModelConfig& config, Buffer& x,
+                  std::int64_t rows) const {
     if (weight == nullptr) return;
-    norm_rows(device, config, rows.hidden, *weight, rows.hidden, rows.rows);
-    device.add_bias({rows.hidden, *bias, rows.rows, config.hidden});
+    norm_rows(device, config, x, *weight, x, rows);
+    device.add_bias({x, *bias, rows, config.hidden});
 }
 
 base::Status NormedRows::run(Device& device, const model::ModelConfig& config,
@@ -80,8 +81,9 @@ base::Status NormedRows::run(Device& device, const model::ModelConfig& config,
 
 base::Status AddedRows::run(Device& device, const model::ModelConfig& config, const Matrix& matrix,
                             const Buffer& x, const Buffer* norm, const LayerRows& rows,
-                            const Buffer* bias) {
-    if (norm == nullptr && bias == nullptr && config.residual_scale == 1.0F) {
+                            const Buffer* bias, const SumNorm* of_sum) {
+    const bool sums = of_sum != nullptr && of_sum->weight != nullptr;
+    if (norm == nullptr && bias == nullptr && !sums && config.residual_scale == 1.0F) {
         const ops::Projection sum[] = {{matrix, rows.hidden, true}};
         device.matmul({x, rows.rows, sum});
         return base::Ok{};
@@ -92,6 +94,10 @@ base::Status AddedRows::run(Device& device, const model::ModelConfig& config, co
     device.matmul({x, rows.rows, product});
     if (bias != nullptr) device.add_bias({*values_, *bias, rows.rows, hidden});
     if (norm != nullptr) norm_rows(device, config, *values_, *norm, *values_, rows.rows);
+    if (sums) {
+        device.add_rows({rows.hidden, *values_, rows.rows, hidden});
+        of_sum->run(device, config, *values_, rows.rows);
+    }
     device.add_rows({*values_, rows.hidden, rows.rows, hidden, config.residual_scale});
     return base::Ok{};
 }

@@ -40,7 +40,8 @@ struct SumNorm {
     static std::vector<std::string> tensors(const model::ModelConfig& config, const char* name);
     static base::Result<SumNorm> load(WeightLoader& loader, const model::ModelConfig& config,
                                       std::int32_t layer, const char* name);
-    void run(Device& device, const model::ModelConfig& config, const LayerRows& rows) const;
+    // x: [rows, hidden].
+    void run(Device& device, const model::ModelConfig& config, Buffer& x, std::int64_t rows) const;
 };
 
 // What a block reads: the rows' residuals, normed where the model norms them.
@@ -58,13 +59,14 @@ class NormedRows {
 };
 
 // What a block adds to the residuals: the product of its last matrix, with a bias, normed and
-// scaled where the model does so.
+// scaled where the model does so; or the normed sum of that and the residuals.
 class AddedRows {
   public:
-    // x: [rows, width of the matrix]; norm and bias, which comes first: [hidden] or null.
+    // x: [rows, width of the matrix]; norm and bias, which comes first: [hidden] or null. of_sum:
+    // null, or the norm of that sum, if it has weights.
     base::Status run(Device& device, const model::ModelConfig& config, const Matrix& matrix,
                      const Buffer& x, const Buffer* norm, const LayerRows& rows,
-                     const Buffer* bias = nullptr);
+                     const Buffer* bias = nullptr, const SumNorm* of_sum = nullptr);
 
   private:
     std::unique_ptr<Buffer> values_;  // [rows, hidden]
@@ -78,15 +80,17 @@ struct BlockRows {
 
 // x += W_o attention(norm(x)), over paged keys and values; or x = norm(x + W_o attention(x)).
 struct AttentionWeights {
-    std::unique_ptr<Buffer> norm, norm_bias;         // [hidden] or null
-    std::unique_ptr<Matrix> q, k, v;                 // [heads * head_dim, hidden]
-    std::unique_ptr<Buffer> q_bias, k_bias, v_bias;  // [heads * head_dim] or null
-    std::unique_ptr<Buffer> q_norm, k_norm;          // as model::QkNorm says, or null
-    std::unique_ptr<Buffer> sinks;                   // [n_heads] or null
-    std::unique_ptr<Matrix> output;                  // [hidden, n_heads * head_dim]
-    std::unique_ptr<Buffer> output_bias;             // [hidden] or null
-    std::unique_ptr<Buffer> output_norm;             // [hidden] or null
-    SumNorm sum_norm;
+    std::unique_ptr<Buffer> norm, norm_bias;           // [hidden] or null
+    std::unique_ptr<Matrix> q, k, v;                   // [heads * head_dim, hidden]
+    std::unique_ptr<Buffer> q_bias, k_bias, v_bias;    // [heads * head_dim] or null
+    std::unique_ptr<Buffer> q_norm, k_norm;            // as model::QkNorm says, or null
+    std::unique_ptr<Buffer> q_norm_bias, k_norm_bias;  // [heads * head_dim] or null
+    std::unique_ptr<Buffer> sinks;                     // [n_heads] or null
+    std::unique_ptr<Matrix> output;                    // [hidden, n_heads * head_dim]
+    std::unique_ptr<Buffer> output_bias;               // [hidden] or null
+    std::unique_ptr<Buffer> output_norm;               // [hidden] or null
+    // Of the sum that ends the block, and of the one before where the model norms twice.
+    SumNorm sum_norm, former_norm;
 
     static base::Result<std::int64_t> bytes(const WeightLoader& loader,
                                             const model::ModelConfig& config, std::int32_t layer);

@@ -51,8 +51,8 @@ base::Result<FeedForwardWeights> FeedForwardWeights::load(WeightLoader& loader,
     if (config.fused_gate_up) {
         const std::int64_t rows[] = {ffn, ffn};
         TRY(auto parts, loader.split_matrices(name("ffn_up.weight"), 1, rows, config.hidden));
-        weights.gate = std::move(parts[0]);
-        weights.up = std::move(parts[1]);
+        weights.gate = std::move(parts[config.up_before_gate ? 1 : 0]);
+        weights.up = std::move(parts[config.up_before_gate ? 0 : 1]);
     } else {
         if (config.has_gate()) {
             TRY(weights.gate, loader.matrix(name("ffn_gate.weight"), ffn, config.hidden));
@@ -129,7 +129,7 @@ base::Status FeedForwardRunner::run_normed(Device& device, const model::ModelCon
     TRY_VOID(make_gate(device, config, weights, shared.normed.values(), rows.rows));
     TRY_VOID(shared.added.run(device, config, *weights.down, *gate_, weights.output_norm.get(),
                               rows, weights.down_bias.get()));
-    weights.sum_norm.run(device, config, rows);
+    weights.sum_norm.run(device, config, rows.hidden, rows.rows);
     return base::Ok{};
 }
 

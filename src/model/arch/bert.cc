@@ -11,6 +11,8 @@
 // the same in a file, XLM-RoBERTa (bge-m3, multilingual E5) among them; and nomic-bert, which has
 // rope in the place of a table of positions, and SwiGLU; jina-bert-v2 ALiBi, both ways, and GeGLU.
 // Each sum of residuals is normed: x = norm(x + attention(x)), x = norm(x + feed-forward(x)).
+// jina-bert-v2 of models for code norms queries and keys as a whole, and behind attention twice:
+// x = norm_2(x + norm(x + attention(x))).
 //
 // Of BERT and RoBERTa there are cross-encoders, which read a query and a document as one text: the
 // score is that of the first token's state x, sigmoid(w . tanh(D x + d) + b), D being BERT's
@@ -38,16 +40,18 @@ const DecoderTraits kNomicBert{.name = "nomic-bert",
                                .norm = NormKind::layer,
                                .encoder = true};
 
-// Files of newer converters have the gate in the tensor of what it multiplies: see read_encoder().
 const DecoderTraits kJinaBertV2{.name = "jina-bert-v2",
                                 .qkv_bias = Presence::always,
                                 .output_bias = true,
+                                .qk_norm = QkNorm::centred_projection,
+                                .qk_norm_optional = true,
                                 .input_norms = false,
                                 .norm = NormKind::layer,
                                 .activation = Activation::exact_geglu,
                                 .encoder = true,
                                 .alibi = true,
-                                .down_bias = true};
+                                .down_bias = true,
+                                .gate_optional = true};
 
 namespace {
 
@@ -92,6 +96,23 @@ base::Status read_pairs(const GgufFile& file, ModelConfig& config) {
     if (file.find(key) == nullptr) key = "tokenizer.ggml.eos_token_id";
     TRY(config.separator, expect_int(file, key, 0, std::int64_t{config.vocab} - 1));
     return base::Ok{};
+}
+
+// What a file's tensors say of jina-bert-v2. Files of newer converters have the gate in the tensor
+// of what it multiplies: the rows of the gate are the first ones, but in models for code, whose
+// tensor was published the other way round, the last.
+void read_jina(const GgufFile& file, ModelConfig& config) {
+    const auto has = [&](const char* name) { return file.find_tensor(name) != nullptr; };
+    config.normed_twice = has("blk.0.attn_norm_2.weight");
+    if (has("blk.0.ffn_gate.weight")) return;
+    if (has("blk.0.ffn_up.bias")) {
+        config.activation = Activation::exact_gelu;
+        config.feed_forward_bias = true;
+        config.down_bias = false;
+        return;
+    }
+    config.fused_gate_up = true;
+    config.up_before_gate = config.qk_norm != QkNorm::none;
 }
 
 // The rows of a table of hidden columns; 0 where there is no such tensor.
@@ -141,7 +162,7 @@ base::Status read_encoder(const GgufFile& file, const DecoderTraits& traits, Mod
         TRY_VOID(expect_tensor(file, name, {config.hidden}));
     TRY(config.n_token_types, table_rows(file, kTokenTypeTable, config.hidden));
     if (pairs) TRY_VOID(read_pairs(file, config));
-    if (traits.alibi) config.fused_gate_up = file.find_tensor("blk.0.ffn_gate.weight") == nullptr;
+    if (traits.alibi) read_jina(file, config);
     if (!traits.position_table) return base::Ok{};
     TRY(config.n_positions, table_rows(file, kPositionTable, config.hidden));
     if (config.n_positions >= config.context_length) return base::Ok{};

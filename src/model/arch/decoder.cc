@@ -475,13 +475,18 @@ void add_attention_tensors(const ModelConfig& config, std::int32_t layer, LayerT
     if (config.output_bias) tensors["attn_output.bias"] = {config.hidden};
     if (config.attention_sinks) tensors["attn_sinks.weight"] = {config.n_heads};
     if (config.has_qk_weights()) {
-        const bool whole = config.qk_norm == QkNorm::projection;
+        const bool whole =
+            config.qk_norm == QkNorm::projection || config.qk_norm == QkNorm::centred_projection;
         tensors["attn_q_norm.weight"] = {whole ? q : head_dim};
         if (!config.shares_kv(layer)) tensors["attn_k_norm.weight"] = {whole ? kv : head_dim};
     }
     if (config.qk_norm == QkNorm::centred) {
         tensors["attn_q_norm.weight"] = {head_dim, config.n_heads};
         tensors["attn_k_norm.weight"] = {head_dim, config.kv_heads_of(layer)};
+    }
+    if (config.qk_norm == QkNorm::centred_projection) {
+        tensors["attn_q_norm.bias"] = {q};
+        tensors["attn_k_norm.bias"] = {kv};
     }
     if (config.layer_scales) tensors["layer_output_scale.weight"] = {1};
     if (config.layer_input == 0) return;
@@ -552,6 +557,7 @@ LayerTensors layer_tensors(const ModelConfig& config, std::int32_t layer) {
             tensors[fmt::format("{}.weight", norm)] =
                 tensors[fmt::format("{}.bias", norm)] = {hidden};
     }
+    if (config.normed_twice) tensors["attn_norm_2.weight"] = tensors["attn_norm_2.bias"] = {hidden};
     if (config.feed_forward_bias) {
         tensors["ffn_up.bias"] = {ffn};
         tensors["ffn_down.bias"] = {hidden};

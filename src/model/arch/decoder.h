@@ -93,6 +93,8 @@ struct DecoderTraits {
     bool may_rank = false;           // there are cross-encoders of it
     bool feed_forward_bias = false;  // of both matrices
     bool down_bias = false;          // of the last one alone
+    // The feed-forward may be that of BERT: without a gate, with both biases and exact GELU.
+    bool gate_optional = false;
 };
 
 // The traits of the architecture of this name; null: there is none.
