@@ -13,6 +13,7 @@
 
 #include "base/machine.h"
 #include "model/hf/hf_config.h"
+#include "model/hf/hf_encoder.h"
 #include "model/hf/hf_pooling.h"
 #include "model/hf/hf_tokenizer.h"
 #include "model/limits.h"
@@ -153,6 +154,8 @@ base::Result<std::unique_ptr<ModelFolder>> ModelFolder::open(const std::string& 
         TRY_VOID(folder->open_file(fmt::format("{}/{}/model.safetensors", path, dense.folder),
                                    dense_source(dense.folder, "")));
     }
+    see_encoder_tensors([&](const std::string& name) { return folder->sources_.contains(name); },
+                        config);
     TRY_VOID(folder->find_tensors(path, config, quantize));
     TRY_VOID(folder->check_spare(config));
     folder->rope_factors_ = config.rope_factors;

@@ -1,5 +1,6 @@
 // Encoders: GGUF files as llama.cpp's converter writes them, and folders of BertModel,
-// XLMRobertaModel and NomicBertModel; and cross-encoders, of the classes that classify.
+// XLMRobertaModel, NomicBertModel and JinaBertModel; and cross-encoders, of the classes that
+// classify.
 
 #include <cstring>
 #include <filesystem>
@@ -293,17 +294,24 @@ class EncoderFolder {
     EncoderFolder(const GgufFile& file, std::string type, std::string folder)
         : file_(file), type_(std::move(type)), folder_(std::move(folder)) {
         nomic_ = type_ == "nomic_bert";
+        jina_ = type_ == "jina";
+        of_code_ = file_.find_tensor("blk.0.attn_q_norm.weight") != nullptr;
+        gated_ = file_.find_tensor("blk.0.ffn_up.bias") == nullptr;
         shift_ = type_ == "xlm-roberta" || type_ == "roberta" ? 2 : 0;
         ranks_ = file_.find_tensor("cls.weight") != nullptr;
         const auto number = [&](const char* rest) {
-            return *file_.get_int((nomic_ ? "nomic-bert." : "bert.") + std::string(rest));
+            const std::string family = nomic_ ? "nomic-bert." : jina_ ? "jina-bert-v2." : "bert.";
+            return *file_.get_int(family + rest);
         };
         const std::string family = nomic_                   ? "NomicBert"
+                                   : jina_                  ? "JinaBert"
                                    : type_ == "xlm-roberta" ? "XLMRoberta"
                                    : type_ == "roberta"     ? "Roberta"
                                                             : "Bert";
         const std::string architecture = family + (ranks_ ? "ForSequenceClassification" : "Model");
-        config = {{"model_type", type_}, {"architectures", {architecture}}};
+        config = {{"model_type", jina_ ? "bert" : type_}, {"architectures", {architecture}}};
+        if (jina_) config["position_embedding_type"] = "alibi";
+        if (jina_ && gated_) config["feed_forward_type"] = "geglu";
         if (ranks_) config["id2label"] = {{"0", "LABEL_0"}};
         const auto set = [&](const char* theirs, const char* of_nomic, const char* ours) {
             config[nomic_ ? of_nomic : theirs] = number(ours);
@@ -331,6 +339,7 @@ class EncoderFolder {
     }
 
     Json config;
+    std::string prefix;  // of all names
     std::string pooling = "pooling_mode_cls_token";
     std::string module = "sentence_transformers.models.Normalize";
 
@@ -375,7 +384,7 @@ class EncoderFolder {
             {"ffn_gate", {"", "mlp.fc12"}},
             {"ffn_down", {"output.dense", "mlp.fc2"}},
             {"layer_output_norm", {"output.LayerNorm", "norm2"}}};
-        const std::string model = !ranks_ ? "" : shift_ > 0 ? "roberta." : "bert.";
+        const std::string model = !ranks_ ? prefix : shift_ > 0 ? "roberta." : "bert.";
         if (ours.starts_with("cls.")) {
             const bool output = ours.starts_with("cls.output.");
             const std::string kind = ours.substr(ours.rfind('.'));
@@ -390,16 +399,43 @@ class EncoderFolder {
         }
         const std::size_t first = ours.find('.', 4);
         const std::size_t second = ours.rfind('.');
-        const auto& names = kInner.at(ours.substr(first + 1, second - first - 1));
+        const std::string what = ours.substr(first + 1, second - first - 1);
+        const std::string of_jina = jina_ ? name_of_jina(what) : "";
+        if (!of_jina.empty())
+            return model + "encoder.layer." + ours.substr(4, first - 4) + "." + of_jina +
+                   ours.substr(second);
+        const auto& names = kInner.at(what);
         return model + "encoder." + (nomic_ ? "layers." : "layer.") + ours.substr(4, first - 4) +
                "." + (nomic_ ? names.second : names.first) + ours.substr(second);
     }
 
+    // "" where it is BERT's.
+    std::string name_of_jina(const std::string& what) const {
+        if (what == "attn_q_norm") return "attention.self.layer_norm_q";
+        if (what == "attn_k_norm") return "attention.self.layer_norm_k";
+        if (what == "attn_norm_2") return "layer_norm_1";
+        if (!gated_) return "";
+        if (what == "ffn_up") return of_code_ ? "mlp.up_gated_layer" : "mlp.gated_layers";
+        if (what == "ffn_down") return of_code_ ? "mlp.down_layer" : "mlp.wo";
+        if (what == "layer_output_norm") return of_code_ ? "layer_norm_2" : "mlp.layernorm";
+        return "";
+    }
+
     void write_tensors() {
         SafetensorsWriter writer;
+        std::string gate;  // jina-bert-v2 has it in one tensor with what follows
         for (const TensorInfo& tensor : file_.tensors()) {
             std::string bytes = text_of(file_, tensor);
             std::vector<std::int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+            if (jina_ && tensor.name.ends_with("ffn_gate.weight")) {
+                gate = bytes;
+                continue;
+            }
+            if (!gate.empty() && tensor.name.ends_with("ffn_up.weight")) {
+                bytes = gate + bytes;
+                shape[0] *= 2;
+                gate.clear();
+            }
             if (tensor.name == "position_embd.weight" && shift_ > 0) {
                 const std::size_t rows = static_cast<std::size_t>(shift_) * 4 *
                                          static_cast<std::size_t>(tensor.row_length());
@@ -413,6 +449,7 @@ class EncoderFolder {
         writer.add(ranks_ && shift_ > 0 ? "roberta.pooler.dense.weight" : "pooler.dense.weight",
                    "F32", {1, 1}, "1234");
         writer.add("embeddings.position_ids", "I64", {1, 1}, "12345678");
+        if (jina_) writer.add("cls.predictions.bias", "F32", {1}, "1234");
         write_file(folder_ + "/model.safetensors", writer.take());
     }
 
@@ -450,15 +487,70 @@ class EncoderFolder {
     std::string type_;
     std::string folder_;
     bool nomic_ = false;
+    bool jina_ = false;
+    bool of_code_ = false;
+    bool gated_ = true;
     bool ranks_ = false;
     std::int64_t shift_ = 0;
 };
+
+void expect_same_config(const ModelConfig& config, const ModelConfig& right) {
+    EXPECT_EQ(config.architecture, right.architecture);
+    EXPECT_EQ(config.context_length, right.context_length);
+    EXPECT_EQ(config.n_positions, right.n_positions);
+    EXPECT_EQ(config.n_heads, right.n_heads);
+    EXPECT_EQ(config.norm_epsilon, right.norm_epsilon);
+    EXPECT_EQ(config.rope_base, right.rope_base);
+    // 1_Pooling says nothing of a score.
+    EXPECT_EQ(config.pooling, right.rank_head.of_pairs ? Pooling::none : Pooling::cls);
+    EXPECT_EQ(config.rank_head.of_pairs, right.rank_head.of_pairs);
+    EXPECT_EQ(config.separator, right.separator);
+    EXPECT_EQ(config.qk_norm, right.qk_norm);
+    EXPECT_EQ(config.normed_twice, right.normed_twice);
+    EXPECT_EQ(config.activation, right.activation);
+}
+
+// What a folder has in the place of a file's tensor: of jina-bert-v2 gate and up are one.
+std::string expected_text(const GgufFile& file, const std::string& name) {
+    const std::string text = text_of(file, *file.find_tensor(name));
+    const std::size_t at = name.find("ffn_up.weight");
+    if (at == std::string::npos || !file.find("jina-bert-v2.block_count")) return text;
+    const TensorInfo* gate = file.find_tensor(name.substr(0, at) + "ffn_gate.weight");
+    return gate == nullptr ? text : text_of(file, *gate) + text;
+}
+
+void expect_like_the_file(const GgufFile& file, const std::string& path) {
+    const auto opened = open_weights(path);
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    const auto config = read_model_config(**opened);
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    expect_same_config(*config, *read_model_config(file));
+    std::size_t n_tensors = 0;
+    for (const TensorInfo& tensor : file.tensors()) {
+        const bool joined = config->fused_gate_up && tensor.name.ends_with("ffn_gate.weight");
+        n_tensors += joined ? 0 : 1;
+    }
+    EXPECT_EQ((*opened)->file().tensors().size(), n_tensors);
+    for (const TensorInfo& tensor : (*opened)->file().tensors()) {
+        ASSERT_NE(file.find_tensor(tensor.name), nullptr) << tensor.name;
+        const auto bytes = (*opened)->tensor(tensor.name);
+        ASSERT_TRUE(bytes.ok()) << bytes.error().message;
+        const std::string text = expected_text(file, tensor.name);
+        ASSERT_EQ(bytes->size(), text.size()) << tensor.name;
+        EXPECT_EQ(std::memcmp(bytes->data(), text.data(), text.size()), 0) << tensor.name;
+        (*opened)->release(tensor.name);
+    }
+    EXPECT_TRUE(*(*opened)->file().get_bool("tokenizer.ggml.add_bos_token"));
+    EXPECT_TRUE(*(*opened)->file().get_bool("tokenizer.ggml.add_eos_token"));
+}
 
 TEST(Encoder, AFoldersTensorsAreThoseOfTheGgufFile) {
     const TemporaryFolder folder;
     for (const auto& [shape, type] : {std::pair("bge", "bert"),
                                       {"nomic-bert", "nomic_bert"},
                                       {"bge-m3", "xlm-roberta"},
+                                      {"jina-bert-v2", "jina"},
+                                      {"jina-bert-v2-code", "jina"},
                                       {"minilm-reranker", "bert"},
                                       {"bge-reranker", "xlm-roberta"},
                                       {"bge-reranker", "roberta"}}) {
@@ -466,33 +558,39 @@ TEST(Encoder, AFoldersTensorsAreThoseOfTheGgufFile) {
         SCOPED_TRACE(path);
         const auto file = like(folder, shape);
         EncoderFolder(*file, type, path).write();
-        const auto opened = open_weights(path);
-        ASSERT_TRUE(opened.ok()) << opened.error().message;
-        const auto config = read_model_config(**opened);
-        ASSERT_TRUE(config.ok()) << config.error().message;
-        const ModelConfig right = *read_model_config(*file);
-        EXPECT_EQ(config->architecture, right.architecture);
-        EXPECT_EQ(config->context_length, right.context_length);
-        EXPECT_EQ(config->n_positions, right.n_positions);
-        EXPECT_EQ(config->n_heads, right.n_heads);
-        EXPECT_EQ(config->norm_epsilon, right.norm_epsilon);
-        EXPECT_EQ(config->rope_base, right.rope_base);
-        // 1_Pooling says nothing of a score.
-        EXPECT_EQ(config->pooling, right.rank_head.of_pairs ? Pooling::none : Pooling::cls);
-        EXPECT_EQ(config->rank_head.of_pairs, right.rank_head.of_pairs);
-        EXPECT_EQ(config->separator, right.separator);
-        EXPECT_EQ((*opened)->file().tensors().size(), file->tensors().size());
-        for (const TensorInfo& tensor : file->tensors()) {
-            const auto bytes = (*opened)->tensor(tensor.name);
-            ASSERT_TRUE(bytes.ok()) << bytes.error().message;
-            const std::string text = text_of(*file, tensor);
-            ASSERT_EQ(bytes->size(), text.size()) << tensor.name;
-            EXPECT_EQ(std::memcmp(bytes->data(), text.data(), text.size()), 0) << tensor.name;
-            (*opened)->release(tensor.name);
-        }
-        EXPECT_TRUE(*(*opened)->file().get_bool("tokenizer.ggml.add_bos_token"));
-        EXPECT_TRUE(*(*opened)->file().get_bool("tokenizer.ggml.add_eos_token"));
+        expect_like_the_file(*file, path);
     }
+}
+
+// Also those of the class that was trained to fill gaps, with its names.
+TEST(Encoder, AFolderOfJinaBertMayHaveBertsFeedForwardAndOtherNames) {
+    const TemporaryFolder folder;
+    SynthShape shape;
+    for (const SynthShape& one : synth_likes()) {
+        if (one.name == "jina-bert-v2") shape = one;
+    }
+    shape.gated = false;
+    SynthOptions options;
+    options.path = folder.file("ungated.gguf");
+    ASSERT_TRUE(synth_model(shape, TensorType::bf16, options).ok());
+    const auto file = *GgufFile::open(options.path);
+    EXPECT_EQ(read_model_config(*file)->activation, Activation::exact_gelu);
+    EncoderFolder writer(*file, "jina", folder.file("ungated"));
+    writer.config["architectures"] = {"JinaBertForMaskedLM"};
+    writer.config["feed_forward_type"] = "original";
+    writer.prefix = "bert.";
+    writer.write();
+    expect_like_the_file(*file, folder.file("ungated"));
+    writer.config["feed_forward_type"] = "reglu";
+    writer.write();
+    const auto refused = open_weights(folder.file("ungated"));
+    ASSERT_FALSE(refused.ok());
+    EXPECT_THAT(refused.error().message,
+                HasSubstr("feed_forward_type: expected \"geglu\" or \"original\", found"));
+    writer.config["architectures"] = {"JinaBertForSequenceClassification"};
+    writer.write();
+    EXPECT_THAT(open_weights(folder.file("ungated")).error().message,
+                HasSubstr("[\"JinaBertModel\"] or [\"JinaBertForMaskedLM\"]"));
 }
 
 TEST(Encoder, AFolderOfEmbeddingGemmaIsTheGgufFile) {

@@ -19,35 +19,55 @@ using spec::JsonPlace;
 
 constexpr std::string_view kEncoderTypes[] = {"bert", "roberta", "xlm-roberta", "nomic_bert"};
 
-// The class whose tensors have the names that we know.
-std::string_view class_of(std::string_view model_type) {
-    if (model_type == "roberta") return "RobertaModel";
-    if (model_type == "xlm-roberta") return "XLMRobertaModel";
-    return model_type == "bert" ? "BertModel" : "NomicBertModel";
+// Classes whose tensors have the names that we know: of models, of those that were trained to fill
+// gaps, and of cross-encoders; "" where we read none.
+struct EncoderClasses {
+    std::string_view kind;
+    std::string_view model;
+    std::string_view masked = {};
+    std::string_view pairs = {};
+};
+// A jina-bert-v2 says that it is a bert.
+constexpr std::string_view kJina = "jina-bert-v2";
+constexpr EncoderClasses kClasses[] = {
+    {"bert", "BertModel", "", "BertForSequenceClassification"},
+    {"roberta", "RobertaModel", "", "RobertaForSequenceClassification"},
+    {"xlm-roberta", "XLMRobertaModel", "", "XLMRobertaForSequenceClassification"},
+    {"nomic_bert", "NomicBertModel"},
+    {kJina, "JinaBertModel", "JinaBertForMaskedLM"},
+};
+
+const EncoderClasses& classes_of(std::string_view kind) {
+    for (const EncoderClasses& one : kClasses) {
+        if (one.kind == kind) return one;
+    }
+    CHECK(false);
 }
 
-// The class of its cross-encoders; "" where we read none.
-std::string_view pair_class_of(std::string_view model_type) {
-    if (model_type == "roberta") return "RobertaForSequenceClassification";
-    if (model_type == "xlm-roberta") return "XLMRobertaForSequenceClassification";
-    return model_type == "bert" ? "BertForSequenceClassification" : "";
+// The row of kClasses: what the model type says, but of jina-bert-v2.
+base::Result<std::string_view> kind_of(const JsonPlace& root, std::string_view model_type) {
+    constexpr const char* kPositions = "position_embedding_type";
+    if (model_type != "bert" || !root.present(kPositions)) return model_type;
+    TRY(const std::string positions, root.child(kPositions).text());
+    return positions == "alibi" ? kJina : model_type;
 }
 
 // Whether it is a cross-encoder's.
-base::Result<bool> ranks_pairs(const JsonPlace& root, std::string_view model_type) {
-    const std::string_view expected = class_of(model_type);
-    const std::string_view of_pairs = pair_class_of(model_type);
+base::Result<bool> ranks_pairs(const JsonPlace& root, std::string_view kind) {
+    const EncoderClasses& known = classes_of(kind);
     if (!root.present("architectures")) return false;
     const JsonPlace classes = root.child("architectures");
     TRY(const std::size_t n, classes.array_size());
     for (std::size_t i = 0; i < n; ++i) {
         TRY(const std::string name, classes.element(i).text());
-        if (name == expected) return false;
-        if (!of_pairs.empty() && name == of_pairs) return true;
+        if (name == known.model || (!known.masked.empty() && name == known.masked)) return false;
+        if (!known.pairs.empty() && name == known.pairs) return true;
     }
-    return classes.error(of_pairs.empty()
-                             ? fmt::format("[\"{}\"]", expected)
-                             : fmt::format("[\"{}\"] or [\"{}\"]", expected, of_pairs));
+    std::string expected = fmt::format("[\"{}\"]", known.model);
+    for (const std::string_view other : {known.masked, known.pairs}) {
+        if (!other.empty()) expected += fmt::format(" or [\"{}\"]", other);
+    }
+    return classes.error(expected);
 }
 
 // A cross-encoder has one score; a classifier of several labels has none that ranks.
@@ -74,10 +94,11 @@ base::Status expect_text(const JsonPlace& root, const char* key, const std::stri
 
 class EncoderReader {
   public:
-    EncoderReader(const JsonPlace& root, std::string_view model_type, GgufBuilder& metadata)
-        : root_(root), nomic_(model_type == "nomic_bert"), metadata_(metadata) {
-        shifted_ = model_type == "roberta" || model_type == "xlm-roberta";
-        config_.architecture = nomic_ ? "nomic-bert" : "bert";
+    // kind: of kClasses.
+    EncoderReader(const JsonPlace& root, std::string_view kind, GgufBuilder& metadata)
+        : root_(root), nomic_(kind == "nomic_bert"), jina_(kind == kJina), metadata_(metadata) {
+        shifted_ = kind == "roberta" || kind == "xlm-roberta";
+        config_.architecture = nomic_ ? "nomic-bert" : jina_ ? kJina : "bert";
         config_.traits = find_traits(config_.architecture);
         CHECK(config_.traits != nullptr);
     }
@@ -92,8 +113,9 @@ class EncoderReader {
             set_count("pooling_type", static_cast<std::int32_t>(spec::Pooling::rank));
         }
         TRY_VOID(nomic_ ? refuse_of_nomic() : refuse_of_bert());
+        if (jina_) TRY_VOID(read_gates());
         TRY_VOID(read_sizes());
-        TRY_VOID(nomic_ ? read_rope() : read_positions());
+        TRY_VOID(nomic_ ? read_rope() : jina_ ? read_context() : read_positions());
         TRY(const float epsilon,
             root_.positive_or(nomic_ ? "layer_norm_epsilon" : "layer_norm_eps", 1e-12));
         set("attention.layer_norm_epsilon", epsilon);
@@ -114,9 +136,20 @@ class EncoderReader {
 
     base::Status refuse_of_bert() {
         TRY_VOID(expect_text(root_, "hidden_act", "gelu"));
-        TRY_VOID(expect_text(root_, "position_embedding_type", "absolute"));
+        TRY_VOID(expect_text(root_, "position_embedding_type", jina_ ? "alibi" : "absolute"));
         TRY_VOID(expect_flag(root_, "is_decoder", false));
         return expect_flag(root_, "add_cross_attention", false);
+    }
+
+    // Of jina-bert-v2: gates with GELU, or none.
+    base::Status read_gates() {
+        constexpr const char* kType = "feed_forward_type";
+        config_.gated = false;
+        if (!root_.present(kType)) return base::Ok{};
+        TRY(const std::string type, root_.child(kType).text());
+        config_.gated = type == "geglu";
+        if (config_.gated || type == "original") return base::Ok{};
+        return root_.child(kType).error("\"geglu\" or \"original\"");
     }
 
     base::Status refuse_of_nomic() {
@@ -160,6 +193,14 @@ class EncoderReader {
         return base::Ok{};
     }
 
+    // There is no table of positions, so texts may be of any length.
+    base::Status read_context() {
+        TRY(const std::int32_t context,
+            root_.count("max_position_embeddings", limits::kMaxContext));
+        set_count("context_length", context);
+        return base::Ok{};
+    }
+
     // RoBERTa's positions begin behind that of its padding.
     base::Status read_positions() {
         TRY(config_.n_positions, root_.count("max_position_embeddings", limits::kMaxContext));
@@ -190,7 +231,7 @@ class EncoderReader {
     }
 
     JsonPlace root_;
-    bool nomic_;
+    bool nomic_, jina_;
     bool shifted_ = false;
     GgufBuilder& metadata_;
     HfConfig config_;
@@ -199,7 +240,9 @@ class EncoderReader {
 class EncoderTensors {
   public:
     explicit EncoderTensors(const HfConfig& config)
-        : config_(config), nomic_(!config.traits->position_table) {}
+        : config_(config),
+          nomic_(config.architecture == "nomic-bert"),
+          jina_(config.traits->alibi) {}
 
     std::vector<HfTensor> list() && {
         const std::int64_t hidden = config_.hidden;
@@ -221,7 +264,7 @@ class EncoderTensors {
         for (std::int32_t layer = 0; layer < config_.n_layers; ++layer) {
             ours_ = fmt::format("blk.{}.", layer);
             theirs_ = fmt::format("{}encoder.{}.{}.", prefix, nomic_ ? "layers" : "layer", layer);
-            nomic_ ? nomic_layer() : bert_layer();
+            nomic_ ? nomic_layer() : jina_ ? jina_layer() : bert_layer();
         }
         if (config_.ranks_pairs) add_pair_head();
         return std::move(tensors_);
@@ -265,15 +308,41 @@ class EncoderTensors {
     }
 
     void bert_layer() {
+        bert_attention();
+        bert_feed_forward();
+    }
+
+    void bert_attention() {
         const std::int64_t hidden = config_.hidden;
         linear("attn_q", "attention.self.query", hidden, hidden);
         linear("attn_k", "attention.self.key", hidden, hidden);
         linear("attn_v", "attention.self.value", hidden, hidden);
         linear("attn_output", "attention.output.dense", hidden, hidden);
         norm(ours_ + "attn_output_norm", theirs_ + "attention.output.LayerNorm");
+    }
+
+    void bert_feed_forward() {
+        const std::int64_t hidden = config_.hidden;
         linear("ffn_up", "intermediate.dense", config_.ffn, hidden);
         linear("ffn_down", "output.dense", hidden, config_.ffn);
         norm(ours_ + "layer_output_norm", theirs_ + "output.LayerNorm");
+    }
+
+    // Models for code name what they share with others by other names, too.
+    void jina_layer() {
+        bert_attention();
+        const bool of_code = config_.qk_norm;
+        if (of_code) {
+            norm(ours_ + "attn_q_norm", theirs_ + "attention.self.layer_norm_q");
+            norm(ours_ + "attn_k_norm", theirs_ + "attention.self.layer_norm_k");
+            norm(ours_ + "attn_norm_2", theirs_ + "layer_norm_1");
+        }
+        if (!config_.gated) return bert_feed_forward();
+        matrix(ours_ + "ffn_up.weight",
+               theirs_ + (of_code ? "mlp.up_gated_layer.weight" : "mlp.gated_layers.weight"),
+               std::int64_t{2} * config_.ffn, config_.hidden);
+        linear("ffn_down", of_code ? "mlp.down_layer" : "mlp.wo", config_.hidden, config_.ffn);
+        norm(ours_ + "layer_output_norm", theirs_ + (of_code ? "layer_norm_2" : "mlp.layernorm"));
     }
 
     void nomic_layer() {
@@ -289,7 +358,7 @@ class EncoderTensors {
     }
 
     const HfConfig& config_;
-    bool nomic_;
+    bool nomic_, jina_;
     std::string ours_, theirs_;  // what names of a layer's tensors begin with
     std::vector<HfTensor> tensors_;
 };
@@ -307,8 +376,15 @@ bool is_hf_encoder(std::string_view model_type) {
 
 base::Result<HfConfig> read_hf_encoder(const JsonPlace& root, std::string_view model_type,
                                        GgufBuilder& metadata) {
-    TRY(const bool of_pairs, ranks_pairs(root, model_type));
-    return EncoderReader(root, model_type, metadata).read(of_pairs);
+    TRY(const std::string_view kind, kind_of(root, model_type));
+    TRY(const bool of_pairs, ranks_pairs(root, kind));
+    return EncoderReader(root, kind, metadata).read(of_pairs);
+}
+
+void see_encoder_tensors(const std::function<bool(const std::string&)>& has, HfConfig& config) {
+    if (!config.traits->alibi) return;
+    if (has("bert.embeddings.word_embeddings.weight")) config.prefix = "bert.";
+    config.qk_norm = has(config.prefix + "encoder.layer.0.attention.self.layer_norm_q.weight");
 }
 
 std::vector<HfTensor> hf_encoder_tensors(const HfConfig& config) {
@@ -317,6 +393,7 @@ std::vector<HfTensor> hf_encoder_tensors(const HfConfig& config) {
 
 // What is made of the first token's state for a training goal, and numbers that are counted.
 bool is_spare_encoder_tensor(const HfConfig& config, std::string_view name) {
+    if (config.traits->alibi && name.starts_with("cls.predictions.")) return true;
     if (name.starts_with(config.prefix)) name.remove_prefix(config.prefix.size());
     return name.starts_with("pooler.") || name == "embeddings.position_ids" ||
            name == "embeddings.token_type_ids" || name.ends_with(".rotary_emb.inv_freq");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,8 +12,9 @@
 #include "model/hf/hf_tensors.h"
 #include "spec/json_place.h"
 
-// Encoders as they are published: BertModel, RobertaModel, XLMRobertaModel and NomicBertModel, and
-// of the first three the cross-encoders (...ForSequenceClassification with one label).
+// Encoders as they are published: BertModel, RobertaModel, XLMRobertaModel and NomicBertModel,
+// JinaBertModel and JinaBertForMaskedLM, and of the first three the cross-encoders
+// (...ForSequenceClassification with one label).
 
 namespace helix::model {
 
@@ -24,6 +26,10 @@ bool is_hf_encoder(std::string_view model_type);
 // labels, is refused by its name.
 base::Result<HfConfig> read_hf_encoder(const spec::JsonPlace& root, std::string_view model_type,
                                        GgufBuilder& metadata);
+
+// Reads what config.json leaves open, from the names of the folder's tensors: of jina-bert-v2,
+// whether it is one of code, and what all names begin with.
+void see_encoder_tensors(const std::function<bool(const std::string&)>& has, HfConfig& config);
 
 // See hf_tensors.h.
 std::vector<HfTensor> hf_encoder_tensors(const HfConfig& config);
