@@ -190,7 +190,9 @@ struct ModelConfig {
     // Each position of a text attends to those behind it, too, and there is no head behind the last
     // layer.
     bool encoder = false;
-    bool embedding_norm = false;  // what enters the first layer is normed, with a bias
+    // What enters the first layer is normed, with a bias where the sums of residuals are normed.
+    bool embedding_norm = false;
+    bool first_norm = true;  // the first layer norms what its attention reads, as others do
     // Above 0: what is pooled goes through two dense layers, without biases, the first of so many
     // outputs.
     std::int32_t dense_inner = 0;
@@ -262,6 +264,10 @@ struct ModelConfig {
             return (dim + each - 1) / each;
         };
         return std::max(room(n_kv_heads, head_dim), room(windowed_kv_heads, windowed_head_dim));
+    }
+    // Of what attention reads.
+    bool has_attention_norm(std::int32_t layer) const {
+        return input_norms && (layer > 0 || first_norm);
     }
     bool rotates(std::int32_t layer) const {
         return rope_layers.empty() || rope_layers[static_cast<std::size_t>(layer)];

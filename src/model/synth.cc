@@ -78,7 +78,7 @@ class SynthTensors {
         // A tied embedding is the head too, and must keep logits near one.
         const float embedding = shape_.tied_embeddings ? keeping(hidden_) : 1.0F;
         tensors_.push_back({"token_embd.weight", {hidden_, shape_.vocab}, 0, embedding});
-        if (has_sum_norms()) add_encoder_input();
+        if (has_embedding_norm()) add_encoder_input();
         if (shape_.layer_input > 0) add_layer_inputs();
         for (layer_ = 0; layer_ < shape_.n_layers; ++layer_) {
             add_attention();
@@ -93,7 +93,8 @@ class SynthTensors {
     }
 
   private:
-    bool has_sum_norms() const { return traits_.encoder && !traits_.norms_as_decoder; }
+    bool has_embedding_norm() const { return traits_.encoder && !traits_.norms_as_decoder; }
+    bool has_sum_norms() const { return traits_.encoder && !traits_.input_norms; }
 
     // Of an encoder the norm alone.
     void add_head() {
@@ -125,8 +126,9 @@ class SynthTensors {
     void add_encoder_input() {
         if (traits_.position_table)
             tensors_.push_back({kPositionTable, {hidden_, shape_.context_length}, 0, 0.5F});
-        tensors_.push_back({kTokenTypeTable, {hidden_, shape_.token_types()}, 0, 0.3F});
         tensors_.push_back({kEmbeddingNorm, {hidden_}, 1, 0.1F});
+        if (!has_sum_norms()) return;
+        tensors_.push_back({kTokenTypeTable, {hidden_, shape_.token_types()}, 0, 0.3F});
         tensors_.push_back({kEmbeddingNormBias, {hidden_}, 0, 0.1F});
     }
 
@@ -166,7 +168,9 @@ class SynthTensors {
         const std::int64_t kv = head * (own_heads ? shape_.windowed_kv_heads : shape_.n_kv_heads);
         const bool has_keys = !shape_.shares_kv(layer_);
         const bool has_values = has_keys && (!shape_.keys_are_values || shape_.is_windowed(layer_));
-        if (traits_.input_norms) add("attn_norm.weight", {hidden_}, 1, 0.1F);
+        // Where embeddings are normed, the first rows have just been.
+        if (traits_.input_norms && (layer_ > 0 || !has_embedding_norm()))
+            add("attn_norm.weight", {hidden_}, 1, 0.1F);
         if (traits_.norm_bias) add("attn_norm.bias", {hidden_}, 0, 0.1F);
         if (traits_.fused_qkv) {
             add("attn_qkv.weight", {hidden_, q + 2 * kv}, 0, keeping(hidden_));
@@ -386,8 +390,13 @@ void set_encoder(GgufBuilder& builder, const SynthShape& shape) {
     const auto key = [&](const char* rest) { return metadata_key(traits_of(shape), rest); };
     builder.set(key("attention.causal"), false);
     const auto count = [](std::int32_t value) { return static_cast<std::uint32_t>(value); };
-    if (!traits_of(shape).norms_as_decoder)
+    const DecoderTraits& traits = traits_of(shape);
+    if (!traits.input_norms) {
         builder.set("tokenizer.ggml.token_type_count", count(shape.token_types()));
+    } else if (!traits.norms_as_decoder) {
+        builder.set(key("rope.freq_base_swa"), traits.windowed_rope_base);
+        builder.set(key(kHiddenActivation), std::string("gelu"));
+    }
     if (shape.dense_inner == 0) return;
     builder.set(key("dense_2_feat_in"), count(shape.hidden));
     builder.set(key("dense_2_feat_out"), count(shape.dense_inner));

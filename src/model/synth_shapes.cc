@@ -152,8 +152,8 @@ void add_likes_with_experts(std::vector<SynthShape>& all) {
 }
 
 // They have the mechanisms of the models that they are called after: bge (and any other BERT),
-// nomic-embed-text, jina-embeddings-v2 and that for code, bge-m3, whose vocabulary is one of
-// unigrams, and EmbeddingGemma; and of the cross-encoders ms-marco-MiniLM and bge-reranker.
+// nomic-embed-text, jina-embeddings-v2 and that for code, ModernBERT, bge-m3, whose vocabulary is
+// one of unigrams, and EmbeddingGemma; and of the cross-encoders ms-marco-MiniLM and bge-reranker.
 void add_encoder_likes(std::vector<SynthShape>& all) {
     const auto add = [&](const char* name, const char* architecture) -> SynthShape& {
         SynthShape& shape = add_like(all, name, architecture);
@@ -173,6 +173,11 @@ void add_encoder_likes(std::vector<SynthShape>& all) {
         jina.pooling = spec::Pooling::mean;
         jina.qk_norm = of_code;
     }
+    SynthShape& modern = add("modern-bert", "modern-bert");
+    modern.context_length = 2048;
+    modern.rope_base = 160000.0F;
+    modern.sliding_window = 128;
+    modern.full_attention_period = 3;
     SynthShape& m3 = add("bge-m3", "bert");
     m3.context_length = 1024;
     m3.unigrams = true;
@@ -198,7 +203,8 @@ bool SynthShape::is_windowed(std::int32_t layer) const {
     const DecoderTraits* traits = find_traits(architecture);
     std::int32_t period = full_attention_period;
     if (period == 0 && traits != nullptr) period = traits->full_attention_period;
-    return sliding_window > 0 && (period == 0 || (layer + 1) % period != 0);
+    const std::int32_t first = traits != nullptr && traits->full_attention_first ? 0 : 1;
+    return sliding_window > 0 && (period == 0 || (layer + first) % period != 0);
 }
 
 SynthShape widened(SynthShape shape, std::int32_t times) {

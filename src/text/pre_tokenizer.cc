@@ -37,7 +37,7 @@ namespace {
 // One pre-tokenizer. Each pattern cuts the pieces that the one before left; a match is a piece, and
 // so is what lies between two matches.
 struct Row {
-    std::array<std::string_view, 7> names;
+    std::array<std::string_view, 8> names;
     std::array<const char*, 6> patterns;
     bool whole_words_first;
     bool adds_bos;
@@ -45,7 +45,8 @@ struct Row {
 
 constexpr Row kRows[] = {
     {{"default"}, {"[\\p{P}$+<=>^~|]+", WORDS, "\\p{N}+", "[0-9][0-9][0-9]"}, false, false},
-    {{"gpt-2", "gpt2", "jina-v1-en", "jina-v2-code", "jina-v2-de", "jina-v2-es", "roberta-bpe"},
+    {{"gpt-2", "gpt2", "jina-v1-en", "jina-v2-code", "jina-v2-de", "jina-v2-es", "roberta-bpe",
+      "modern-bert"},
      {WORDS},
      false,
      false},

@@ -31,19 +31,19 @@ using spec::Pooling;
 using spec::Token;
 using Row = std::vector<double>;
 
-constexpr SynthKind kEncoders[] = {kBert,     kNomicBert,   kXlmRoberta,    kJinaBert,
-                                   kJinaCode, kJinaUngated, kGemmaEmbedding};
+constexpr SynthKind kEncoders[] = {kBert,     kNomicBert,   kXlmRoberta, kJinaBert,
+                                   kJinaCode, kJinaUngated, kModernBert, kGemmaEmbedding};
 
 // BERT as Devlin and others define it, with nomic-bert's rope and SwiGLU, and jina-bert-v2's slopes
-// and GeGLU, and the norms of its models for code. EmbeddingGemma's layers are those of decoders'
-// reference.
+// and GeGLU, and the norms of its models for code; and ModernBERT as Warner and others define it.
+// EmbeddingGemma's layers are those of decoders' reference.
 class EncoderReference {
   public:
     explicit EncoderReference(const std::string& path)
         : weights_(model::LocalWeights::open(path).value()),
           c_(*model::read_model_config(*weights_)) {}
 
-    // Of each token, behind the last layer.
+    // Of each token, behind the last layer, before the norm that may follow.
     std::vector<Row> states(const std::vector<Token>& tokens) {
         if (is_gemma()) return ReferenceModel(*weights_, c_).residuals(tokens);
         std::vector<Row> x;
@@ -55,7 +55,7 @@ class EncoderReference {
         std::size_t kind = 0;
         for (std::size_t p = 0; p < tokens.size(); ++p) {
             Row row = row_of("token_embd.weight", base::size_of(tokens[p]));
-            add(row, row_of("token_types.weight", kind));
+            if (has("token_types.weight")) add(row, row_of("token_types.weight", kind));
             if (separator && tokens[p] == *separator) kind = 1;
             if (has("position_embd.weight")) add(row, row_of("position_embd.weight", p));
             x.push_back(norm(row, "token_embd_norm"));
@@ -65,8 +65,11 @@ class EncoderReference {
     }
 
     std::vector<double> embedding(const std::vector<Token>& tokens, Pooling pooling) {
-        const std::vector<Row> all =
+        std::vector<Row> all =
             is_gemma() ? ReferenceModel(*weights_, c_).hidden_states(tokens) : states(tokens);
+        for (Row& row : all) {
+            if (!is_gemma() && has("output_norm.weight")) row = norm(row, "output_norm");
+        }
         Row sum(all[0].size());
         if (pooling == Pooling::cls) sum = all.front();
         if (pooling == Pooling::last) sum = all.back();
@@ -90,18 +93,21 @@ class EncoderReference {
     std::vector<Row> layer(std::int32_t l, const std::vector<Row>& x) {
         const std::string blk = "blk." + std::to_string(l) + ".";
         const std::size_t hidden = base::size_of(c_.hidden);
-        const bool nomic = c_.architecture == "nomic-bert";
         const bool norms_queries = has(blk + "attn_q_norm.weight");
+        const bool modern = c_.architecture == "modern-bert";
+        const bool local = modern && l % 3 != 0;
         std::vector<Row> q, k, v;
         for (std::size_t p = 0; p < x.size(); ++p) {
-            if (nomic) {
-                const Row all = times(blk + "attn_qkv.weight", x[p]);
+            if (has(blk + "attn_qkv.weight")) {
+                const bool norms = has(blk + "attn_norm.weight");
+                const Row read = norms ? norm(x[p], blk + "attn_norm") : x[p];
+                const Row all = times(blk + "attn_qkv.weight", read);
                 const auto part = [&](std::size_t i) {
                     const auto begin = all.begin() + static_cast<std::ptrdiff_t>(i * hidden);
                     return Row(begin, begin + static_cast<std::ptrdiff_t>(hidden));
                 };
-                q.push_back(rope(part(0), p));
-                k.push_back(rope(part(1), p));
+                q.push_back(rope(part(0), p, local ? 10000.0 : 1000.0));
+                k.push_back(rope(part(1), p, local ? 10000.0 : 1000.0));
                 v.push_back(part(2));
             } else {
                 q.push_back(linear(blk + "attn_q", x[p]));
@@ -113,8 +119,14 @@ class EncoderReference {
         }
         std::vector<Row> out;
         for (std::size_t p = 0; p < x.size(); ++p) {
-            Row sum = linear(blk + "attn_output", attend(p, q[p], k, v));
+            Row sum = linear(blk + "attn_output", attend(p, q[p], k, v, local));
             add(sum, x[p]);
+            if (modern) {
+                const Row read = norm(sum, blk + "ffn_norm");
+                add(sum, linear(blk + "ffn_down", inner_row(blk, read)));
+                out.push_back(sum);
+                continue;
+            }
             Row middle = norm(sum, blk + "attn_output_norm");
             if (has(blk + "attn_norm_2.weight")) {
                 add(middle, x[p]);
@@ -136,9 +148,11 @@ class EncoderReference {
             return inner;
         }
         Row gate;
-        if (inner.size() > ffn) {  // jina-bert-v2 of code: what is multiplied, then the gate
+        if (inner.size() > ffn) {
             gate.assign(inner.begin() + static_cast<std::ptrdiff_t>(ffn), inner.end());
             inner.resize(ffn);
+            // In jina-bert-v2 of code the gate is behind what is multiplied, elsewhere before it.
+            if (c_.architecture == "modern-bert") std::swap(gate, inner);
         } else {
             gate = times(blk + "ffn_gate.weight", x);
         }
@@ -151,9 +165,9 @@ class EncoderReference {
     // Of a normal distribution.
     static double share_below(double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; }
 
-    // Of one row with all rows.
+    // Of one row with all rows; local: with those at most 20 away.
     Row attend(std::size_t position, const Row& q, const std::vector<Row>& k,
-               const std::vector<Row>& v) const {
+               const std::vector<Row>& v, bool local) const {
         const auto dim = base::size_of(c_.head_dim);
         Row out(q.size());
         for (std::size_t first = 0; first < q.size(); first += dim) {
@@ -166,7 +180,7 @@ class EncoderReference {
                 const double from = static_cast<double>(position);
                 const double distance = std::abs(from - static_cast<double>(weights.size()));
                 if (c_.architecture == "jina-bert-v2") score -= slope(first / dim) * distance;
-                weights.push_back(std::exp(score));
+                weights.push_back(local && distance > 20 ? 0 : std::exp(score));
                 sum += weights.back();
             }
             for (std::size_t i = 0; i < v.size(); ++i) {
@@ -184,9 +198,8 @@ class EncoderReference {
     }
 
     // Elements i and i + half of a head turn by position * base^(-2 i / dimensions).
-    Row rope(Row x, std::size_t position) const {
+    Row rope(Row x, std::size_t position, double base) const {
         const auto dim = base::size_of(c_.head_dim);
-        const double base = *weights_->file().get_float("nomic-bert.rope.freq_base");
         for (std::size_t first = 0; first < x.size(); first += dim) {
             for (std::size_t i = 0; i < dim / 2; ++i) {
                 const double angle =
@@ -208,7 +221,7 @@ class EncoderReference {
         for (const double value : x) mean += value / n;
         for (const double value : x) variance += (value - mean) * (value - mean) / n;
         const Row weight = row_of(name + ".weight", 0);
-        Row y = row_of(name + ".bias", 0);
+        Row y = has(name + ".bias") ? row_of(name + ".bias", 0) : Row(x.size());
         const double factor = 1 / std::sqrt(variance + static_cast<double>(c_.norm_epsilon));
         for (std::size_t i = 0; i < x.size(); ++i) y[i] += (x[i] - mean) * factor * weight[i];
         return y;

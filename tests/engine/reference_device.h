@@ -464,12 +464,14 @@ class ReferenceDevice final : public Device {
         const int dim = layout.head_dim;
         const int kv_head = head / (op.n_heads / layout.n_kv_heads);
         const auto own = s.first_position + static_cast<std::int32_t>(r);
-        const auto behind = s.first_position + static_cast<std::int32_t>(s.rows) - 1;
-        const std::int32_t half = op.window > 0 ? op.window / 2 : behind;
-        const std::int32_t last = op.both_ways ? std::min(behind, own + half) : own;
-        std::int32_t first = op.window > 0 ? std::max(0, last + 1 - op.window) : 0;
-        if (op.both_ways) first = std::max(0, own - half);
-        if (op.chunked && op.window > 0) first = last - last % op.window;
+        auto last = own;
+        std::int32_t first = op.window > 0 ? std::max(0, own + 1 - op.window) : 0;
+        if (op.chunked && op.window > 0) first = own - own % op.window;
+        if (op.both_ways) last = s.first_position + static_cast<std::int32_t>(s.rows) - 1;
+        if (op.both_ways && op.window > 0) {
+            first = std::max(0, own - op.window / 2);
+            last = std::min(last, own + op.window / 2);
+        }
         const std::int64_t at = ((s.first_row + r) * op.n_heads + head) * dim;
         const float* q = of(op.q) + at;
         const auto page_of = [&](std::int32_t p) {
@@ -484,8 +486,7 @@ class ReferenceDevice final : public Device {
             score *= op.scale > 0 ? static_cast<double>(op.scale)
                                   : 1 / std::sqrt(static_cast<double>(dim));
             if (op.slopes != nullptr)
-                score -= static_cast<double>(of(*op.slopes)[head]) *
-                         std::abs(p - s.first_position - static_cast<std::int32_t>(r));
+                score -= static_cast<double>(of(*op.slopes)[head]) * std::abs(p - own);
             weights.push_back(capped(score, static_cast<double>(op.softcap)));
         }
         const double top = *std::max_element(weights.begin(), weights.end());

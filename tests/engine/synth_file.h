@@ -257,6 +257,13 @@ inline constexpr SynthKind kJinaUngated{"jina_ungated", [](model::SynthShape& s)
                                             kJinaBert.change(s);
                                             s.gated = false;
                                         }};
+inline constexpr SynthKind kModernBert{"modern_bert", [](model::SynthShape& s) {
+                                           make_bert(s);
+                                           s.architecture = "modern-bert";
+                                           s.rope_base = 1000;
+                                           s.sliding_window = 41;
+                                           s.full_attention_period = 3;
+                                       }};
 inline constexpr SynthKind kXlmRoberta{"xlm_roberta", [](model::SynthShape& s) {
                                            make_bert(s);
                                            s.unigrams = true;

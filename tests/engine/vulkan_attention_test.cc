@@ -42,6 +42,8 @@ const std::vector<proof::AttentionCase> kMoreCases = {
     {ops::KvType::f16, 2, 1, 16, 16, 300, 40, 90, false, 0, 0, false, 1, false, true},
     {ops::KvType::f16, 2, 2, 8, 5, 200, 200, 8, false, 0, 0, false, 1, false, true},
     {ops::KvType::f16, 8, 4, 8, 16, 400, 400, 130, false, 0, 0, false, 1, false, true},
+    // A window that is all of a text.
+    {ops::KvType::f16, 2, 2, 8, 5, 140, 140, 500, false, 0, 0, false, 1, false, true},
 };
 
 class VulkanAttention : public VulkanTest, public testing::WithParamInterface<ops::KvType> {

@@ -1,6 +1,6 @@
 // Encoders: GGUF files as llama.cpp's converter writes them, and folders of BertModel,
-// XLMRobertaModel, NomicBertModel and JinaBertModel; and cross-encoders, of the classes that
-// classify.
+// XLMRobertaModel, NomicBertModel, JinaBertModel and ModernBertModel; and cross-encoders, of the
+// classes that classify.
 
 #include <cstring>
 #include <filesystem>
@@ -123,6 +123,29 @@ TEST(Encoder, JinaBertOfCodeNormsQueriesKeysAndTwiceBehindAttention) {
     EXPECT_EQ(file->find_tensor("blk.5.ffn_gate.weight"), nullptr);
 }
 
+TEST(Encoder, ModernBertHasWindowsToBothSidesAndNormsOfWhatBlocksRead) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "modern-bert");
+    const auto config = read_model_config(*file);
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    EXPECT_TRUE(config->encoder && config->input_norms && config->fused_qkv &&
+                config->fused_gate_up && config->has_output_norm());
+    EXPECT_FALSE(config->sum_norms || config->up_before_gate || config->has_attention_norm(0));
+    EXPECT_TRUE(config->has_attention_norm(1));
+    EXPECT_EQ(config->activation, Activation::exact_geglu);
+    EXPECT_EQ(config->n_token_types, 0);
+    EXPECT_EQ(config->sliding_window, 128);
+    EXPECT_EQ(config->full_attention, (std::vector<bool>{1, 0, 0, 1, 0, 0}));
+    EXPECT_EQ(config->rope_base, 160000.0F);
+    EXPECT_EQ(config->windowed_rope_base, 10000.0F);
+    const auto spec = read_model_spec(*file);
+    ASSERT_TRUE(spec.ok());
+    EXPECT_FALSE(spec->window.any());  // no page is given back before a text is over
+    EXPECT_EQ(spec->head_bytes, 4 * config->hidden);
+    const std::string text = describe_text(collect_info(*file));
+    EXPECT_THAT(text, HasSubstr(", positions up to 64 away, all of them in 2 layers"));
+}
+
 TEST(Encoder, EmbeddingGemmaIsAGemma3ThatAttendsBothWaysAndHasTwoDenseLayers) {
     const TemporaryFolder folder;
     const auto file = like(folder, "embeddinggemma");
@@ -152,7 +175,7 @@ TEST(Encoder, EmbeddingGemmaIsAGemma3ThatAttendsBothWaysAndHasTwoDenseLayers) {
     EXPECT_THAT(text, HasSubstr("positions up to 256 away, all of them in 1 layer"));
 }
 
-// A header like another file's, with changes.
+// A header like another file's, with changes. spare_rows: 0 of a vector.
 std::string problem_of(const GgufFile& file, const std::map<std::string, GgufValue>& metadata,
                        const std::string& left_out = "", const std::string& spare = "",
                        std::int64_t spare_rows = 1) {
@@ -169,7 +192,9 @@ std::string problem_of(const GgufFile& file, const std::map<std::string, GgufVal
     for (const TensorInfo& tensor : file.tensors()) {
         if (tensor.name != left_out) builder.add_tensor(tensor.name, tensor.type, tensor.shape);
     }
-    if (!spare.empty()) builder.add_tensor(spare, TensorType::f32, {256, spare_rows});
+    std::vector<std::int64_t> spare_shape{256, spare_rows};
+    if (spare_rows == 0) spare_shape.pop_back();
+    if (!spare.empty()) builder.add_tensor(spare, TensorType::f32, spare_shape);
     const auto config = read_model_config(**GgufFile::from_header(builder.header(), "m.gguf"));
     return config.ok() ? "" : config.error().message;
 }
@@ -253,6 +278,26 @@ TEST(Encoder, JinaBertsLayersAreAllOfOneKind) {
         EXPECT_THAT(problem_of(*code, {}, name), HasSubstr("tensor " + name + ": missing"));
 }
 
+TEST(Encoder, OtherModernBertsAreRefused) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "modern-bert");
+    EXPECT_EQ(problem_of(*file, {}), "");
+    // Some converters give the first layer a norm.
+    EXPECT_EQ(problem_of(*file, {}, "", "blk.0.attn_norm.weight", 0), "");
+    EXPECT_EQ(problem_of(*file, {{"modern-bert.hidden_activation", std::string("silu")}}), "");
+    EXPECT_THAT(problem_of(*file, {{"modern-bert.hidden_activation", std::string("relu")}}),
+                HasSubstr("modern-bert.hidden_activation: \"relu\", supported are gelu and silu"));
+    for (const std::string name : {"output_norm.weight", "token_embd_norm.weight",
+                                   "blk.1.attn_norm.weight", "blk.0.ffn_norm.weight"})
+        EXPECT_THAT(problem_of(*file, {}, name), HasSubstr("tensor " + name + ": missing"));
+    for (const std::string name :
+         {"token_types.weight", "token_embd_norm.bias", "blk.2.attn_output.bias", "output.weight"})
+        EXPECT_THAT(problem_of(*file, {}, "", name),
+                    HasSubstr("tensor " + name + ": not part of a modern-bert model"));
+    EXPECT_THAT(problem_of(*file, {}, "", "cls.norm.weight"),
+                HasSubstr("tensor cls.norm.weight: a classifier's head"));
+}
+
 TEST(Encoder, AnEmbeddingGemmaWithoutItsEndIsRefused) {
     const TemporaryFolder folder;
     const auto file = like(folder, "embeddinggemma");
@@ -294,17 +339,19 @@ class EncoderFolder {
     EncoderFolder(const GgufFile& file, std::string type, std::string folder)
         : file_(file), type_(std::move(type)), folder_(std::move(folder)) {
         nomic_ = type_ == "nomic_bert";
+        modern_ = type_ == "modernbert";
         jina_ = type_ == "jina";
         of_code_ = file_.find_tensor("blk.0.attn_q_norm.weight") != nullptr;
         gated_ = file_.find_tensor("blk.0.ffn_up.bias") == nullptr;
         shift_ = type_ == "xlm-roberta" || type_ == "roberta" ? 2 : 0;
         ranks_ = file_.find_tensor("cls.weight") != nullptr;
         const auto number = [&](const char* rest) {
-            const std::string family = nomic_ ? "nomic-bert." : jina_ ? "jina-bert-v2." : "bert.";
+            const std::string family = *file_.get_string("general.architecture") + ".";
             return *file_.get_int(family + rest);
         };
         const std::string family = nomic_                   ? "NomicBert"
                                    : jina_                  ? "JinaBert"
+                                   : modern_                ? "ModernBert"
                                    : type_ == "xlm-roberta" ? "XLMRoberta"
                                    : type_ == "roberta"     ? "Roberta"
                                                             : "Bert";
@@ -322,14 +369,23 @@ class EncoderFolder {
         set("intermediate_size", "n_inner", "feed_forward_length");
         set("max_position_embeddings", "n_positions", "context_length");
         set("vocab_size", "vocab_size", "vocab_size");
-        config["type_vocab_size"] = file_.find_tensor("token_types.weight")->rows();
-        const char* epsilon = nomic_ ? "layer_norm_epsilon" : "layer_norm_eps";
+        if (!modern_) config["type_vocab_size"] = file_.find_tensor("token_types.weight")->rows();
+        const char* epsilon = nomic_    ? "layer_norm_epsilon"
+                              : modern_ ? "norm_eps"
+                                        : "layer_norm_eps";
         config[epsilon] = 1e-5;
         if (nomic_) {
             config["activation_function"] = "swiglu";
             config["rotary_emb_base"] = 1000;
             config["prenorm"] = false;
             config["rotary_emb_scale_base"] = Json();
+        } else if (modern_) {
+            config["hidden_activation"] = "gelu";
+            config["global_attn_every_n_layers"] = 3;
+            config["local_attention"] = 128;
+            config["global_rope_theta"] = 160000.0;
+            config["local_rope_theta"] = 10000.0;
+            config["norm_bias"] = false;
         } else {
             config["hidden_act"] = "gelu";
         }
@@ -391,6 +447,7 @@ class EncoderFolder {
             if (shift_ > 0) return (output ? "classifier.out_proj" : "classifier.dense") + kind;
             return (output ? "classifier" : "bert.pooler.dense") + kind;
         }
+        if (modern_) return name_of_modern(ours);
         if (const auto found = kOuter.find(ours); found != kOuter.end()) {
             const std::string name = model + found->second;
             return nomic_ && name.starts_with("embeddings.LayerNorm")
@@ -407,6 +464,25 @@ class EncoderFolder {
         const auto& names = kInner.at(what);
         return model + "encoder." + (nomic_ ? "layers." : "layer.") + ours.substr(4, first - 4) +
                "." + (nomic_ ? names.second : names.first) + ours.substr(second);
+    }
+
+    std::string name_of_modern(const std::string& ours) const {
+        static const std::map<std::string, std::string> kNames{
+            {"token_embd", "embeddings.tok_embeddings"},
+            {"token_embd_norm", "embeddings.norm"},
+            {"output_norm", "final_norm"},
+            {"attn_norm", "attn_norm"},
+            {"attn_qkv", "attn.Wqkv"},
+            {"attn_output", "attn.Wo"},
+            {"ffn_norm", "mlp_norm"},
+            {"ffn_up", "mlp.Wi"},
+            {"ffn_down", "mlp.Wo"}};
+        const std::size_t last = ours.rfind('.');
+        if (!ours.starts_with("blk."))
+            return prefix + kNames.at(ours.substr(0, last)) + ours.substr(last);
+        const std::size_t first = ours.find('.', 4);
+        return prefix + "layers." + ours.substr(4, first - 4) + "." +
+               kNames.at(ours.substr(first + 1, last - first - 1)) + ours.substr(last);
     }
 
     // "" where it is BERT's.
@@ -446,6 +522,8 @@ class EncoderFolder {
             writer.add(name_of(tensor.name), dtype, shape, bytes);
         }
         // What there may be besides.
+        if (modern_) writer.add("head.dense.weight", "F32", {1, 1}, "1234");
+        if (modern_) return write_file(folder_ + "/model.safetensors", writer.take());
         writer.add(ranks_ && shift_ > 0 ? "roberta.pooler.dense.weight" : "pooler.dense.weight",
                    "F32", {1, 1}, "1234");
         writer.add("embeddings.position_ids", "I64", {1, 1}, "12345678");
@@ -488,6 +566,7 @@ class EncoderFolder {
     std::string folder_;
     bool nomic_ = false;
     bool jina_ = false;
+    bool modern_ = false;
     bool of_code_ = false;
     bool gated_ = true;
     bool ranks_ = false;
@@ -508,6 +587,9 @@ void expect_same_config(const ModelConfig& config, const ModelConfig& right) {
     EXPECT_EQ(config.qk_norm, right.qk_norm);
     EXPECT_EQ(config.normed_twice, right.normed_twice);
     EXPECT_EQ(config.activation, right.activation);
+    EXPECT_EQ(config.sliding_window, right.sliding_window);
+    EXPECT_EQ(config.full_attention, right.full_attention);
+    EXPECT_EQ(config.windowed_rope_base, right.windowed_rope_base);
 }
 
 // What a folder has in the place of a file's tensor: of jina-bert-v2 gate and up are one.
@@ -551,6 +633,7 @@ TEST(Encoder, AFoldersTensorsAreThoseOfTheGgufFile) {
                                       {"bge-m3", "xlm-roberta"},
                                       {"jina-bert-v2", "jina"},
                                       {"jina-bert-v2-code", "jina"},
+                                      {"modern-bert", "modernbert"},
                                       {"minilm-reranker", "bert"},
                                       {"bge-reranker", "xlm-roberta"},
                                       {"bge-reranker", "roberta"}}) {
@@ -591,6 +674,45 @@ TEST(Encoder, AFolderOfJinaBertMayHaveBertsFeedForwardAndOtherNames) {
     writer.write();
     EXPECT_THAT(open_weights(folder.file("ungated")).error().message,
                 HasSubstr("[\"JinaBertModel\"] or [\"JinaBertForMaskedLM\"]"));
+}
+
+// Also those of the class that was trained to fill gaps, with its names, and of SiLU.
+TEST(Encoder, AFolderOfModernBertMayHaveAnotherActivationAndOtherNames) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "modern-bert");
+    EncoderFolder writer(*file, "modernbert", folder.file("modern"));
+    writer.prefix = "model.";
+    writer.config["architectures"] = {"ModernBertForMaskedLM"};
+    writer.config["hidden_activation"] = "silu";
+    writer.config["local_rope_theta"] = Json();
+    writer.write();
+    const auto opened = open_weights(folder.file("modern"));
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    const auto config = read_model_config(**opened);
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    EXPECT_EQ(config->activation, Activation::silu);
+    EXPECT_EQ(config->windowed_rope_base, 160000.0F);
+    const struct {
+        const char* key;
+        Json value;
+        const char* problem;
+    } cases[] = {
+        {"attention_bias", true, "attention_bias: expected false"},
+        {"hidden_activation", "relu", "hidden_activation: expected \"gelu\" or \"silu\""},
+        {"layer_types", Json::array({"full_attention"}), "layer_types: expected null"},
+        {"rope_parameters", Json::object(), "rope_parameters: expected null"},
+        {"architectures", Json::array({"ModernBertForSequenceClassification"}),
+         "[\"ModernBertModel\"] or [\"ModernBertForMaskedLM\"]"},
+    };
+    for (const auto& one : cases) {
+        const Json before = writer.config;
+        writer.config[one.key] = one.value;
+        writer.write();
+        const auto refused = open_weights(folder.file("modern"));
+        ASSERT_FALSE(refused.ok()) << one.key;
+        EXPECT_THAT(refused.error().message, HasSubstr(one.problem));
+        writer.config = before;
+    }
 }
 
 TEST(Encoder, AFolderOfEmbeddingGemmaIsTheGgufFile) {

@@ -90,7 +90,8 @@ TEST(TokenizerGolden, OtherNamesSplitAsTheOnesTheyShare) {
         {"dbrx", "llama-bpe"},        {"smaug-bpe", "llama-bpe"}, {"glm4", "llama-bpe"},
         {"chatglm-bpe", "llama-bpe"}, {"command-r", "starcoder"}, {"llama4", "gpt-4o"},
         {"minimax-m2", "gpt-4o"},     {"jina-v1-en", "gpt-2"},    {"jina-v2-code", "gpt-2"},
-        {"jina-v2-de", "gpt-2"},      {"jina-v2-es", "gpt-2"},    {"roberta-bpe", "gpt-2"}};
+        {"jina-v2-de", "gpt-2"},      {"jina-v2-es", "gpt-2"},    {"roberta-bpe", "gpt-2"},
+        {"modern-bert", "gpt-2"}};
     const json suites = load_golden("pre_tokenizer.json");
     for (const auto& [name, as] : names) {
         const auto split = PreTokenizer::create(name);

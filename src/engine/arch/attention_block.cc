@@ -55,7 +55,7 @@ std::vector<std::string> whole_tensors(const model::ModelConfig& config, std::in
     if (!config.fused_qkv && own_keys) names.emplace_back("attn_k.weight");
     if (!config.fused_qkv && own_keys && config.has_values(layer))
         names.emplace_back("attn_v.weight");
-    if (config.input_norms) names.emplace_back("attn_norm.weight");
+    if (config.has_attention_norm(layer)) names.emplace_back("attn_norm.weight");
     if (config.norm_bias) names.emplace_back("attn_norm.bias");
     if (config.output_bias) names.emplace_back("attn_output.bias");
     if (config.attention_sinks) names.emplace_back("attn_sinks.weight");
@@ -130,7 +130,7 @@ base::Result<AttentionWeights> AttentionWeights::load(WeightLoader& loader,
     const std::int64_t keys = kv_width(config, layer);
     const std::int64_t head_dim = config.head_dim_of(layer);
     AttentionWeights weights;
-    if (config.input_norms) {
+    if (config.has_attention_norm(layer)) {
         TRY(weights.norm, loader.vector(name("attn_norm.weight"), hidden));
     }
     if (config.norm_bias) {

@@ -25,14 +25,17 @@ base::Result<EncoderInput> EncoderInput::load(model::WeightSource& source,
             first_floats(source, model::kPositionTable, config.n_positions * hidden));
     }
     TRY(input.norm_, first_floats(source, model::kEmbeddingNorm, hidden));
-    TRY(input.bias_, first_floats(source, model::kEmbeddingNormBias, hidden));
+    if (config.sum_norms) {
+        TRY(input.bias_, first_floats(source, model::kEmbeddingNormBias, hidden));
+    }
     return input;
 }
 
 std::int64_t EncoderInput::bytes(const model::ModelConfig& config) {
     const std::int64_t kinds = config.n_token_types == 0 ? 0 : config.separator >= 0 ? 2 : 1;
     const std::int64_t rows = std::int64_t{config.n_positions} + kinds;
-    return (rows + 2) * config.hidden * static_cast<std::int64_t>(sizeof(float));
+    return (rows + (config.sum_norms ? 2 : 1)) * config.hidden *
+           static_cast<std::int64_t>(sizeof(float));
 }
 
 std::int64_t EncoderInput::first_kind(std::span<const spec::Token> tokens) const {
@@ -52,7 +55,7 @@ void EncoderInput::finish(std::int32_t position, bool second_kind, std::span<flo
         for (std::size_t i = 0; i < hidden; ++i) row[i] += own[i];
     }
     kernels_->layer_norm(row.data(), norm_.data(), std::ssize(row), epsilon_, row.data());
-    for (std::size_t i = 0; i < hidden; ++i) row[i] += bias_[i];
+    for (std::size_t i = 0; i < bias_.size(); ++i) row[i] += bias_[i];
 }
 
 }  // namespace helix::engine

@@ -36,7 +36,8 @@ class EncoderInput {
     std::int32_t separator_ = -1;     // see ModelConfig
     std::vector<float> token_types_;  // [1 or 2, hidden] or empty
     std::vector<float> positions_;    // [positions, hidden] or empty
-    std::vector<float> norm_, bias_;  // [hidden]
+    std::vector<float> norm_;         // [hidden]
+    std::vector<float> bias_;         // [hidden] or empty
 };
 
 }  // namespace helix::engine

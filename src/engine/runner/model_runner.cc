@@ -131,11 +131,12 @@ base::Result<std::int64_t> ModelRunner::weight_bytes(const WeightLoader& loader,
         TRY(const std::int64_t bytes, LayerInputs::bytes(loader, config_));
         sum += bytes;
     }
-    if (layers.end == config_.n_layers && !config_.encoder) {
+    const bool ends = layers.end == config_.n_layers;
+    if (ends && !config_.encoder) {
         TRY(const std::int64_t head, loader.bytes(config_.tied_embeddings ? kEmbedding : kHead));
         sum += head;
     }
-    if (layers.end == config_.n_layers && config_.has_output_norm()) {
+    if (ends && config_.has_output_norm()) {
         TRY(const std::int64_t norm, loader.bytes(kOutputNorm));
         sum += norm;
         if (config_.norm_bias) sum += loader.vector_bytes(config_.hidden);

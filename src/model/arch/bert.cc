@@ -14,11 +14,16 @@
 // jina-bert-v2 of models for code norms queries and keys as a whole, and behind attention twice:
 // x = norm_2(x + norm(x + attention(x))).
 //
+// modern-bert norms what blocks read, without biases, but for the first layer's attention: x = x +
+// attention(norm(x)), x = x + feed-forward(norm(x)). Two of three layers have a window to both
+// sides, and a rope of their own.
+//
 // Of BERT and RoBERTa there are cross-encoders, which read a query and a document as one text: the
 // score is that of the first token's state x, sigmoid(w . tanh(D x + d) + b), D being BERT's
 // pooler.
 //
-// Devlin and others: BERT: Pre-training of Deep Bidirectional Transformers, 2018.
+// Devlin and others: BERT: Pre-training of Deep Bidirectional Transformers, 2018. Warner and
+// others: Smarter, Better, Faster, Longer: A Modern Bidirectional Encoder, 2024.
 
 namespace helix::model {
 
@@ -52,6 +57,18 @@ const DecoderTraits kJinaBertV2{.name = "jina-bert-v2",
                                 .alibi = true,
                                 .down_bias = true,
                                 .gate_optional = true};
+
+const DecoderTraits kModernBert{.name = "modern-bert",
+                                .rope_pairs = RopePairs::halves,
+                                .fused_qkv = true,
+                                .fused_gate_up = true,
+                                .full_attention_period = 3,
+                                .full_attention_first = true,
+                                .plain_windowed_rope = true,
+                                .windowed_rope_base = 10000.0F,
+                                .norm = NormKind::layer,
+                                .activation = Activation::exact_geglu,
+                                .encoder = true};
 
 namespace {
 
@@ -129,11 +146,8 @@ base::Result<std::int32_t> table_rows(const GgufFile& file, const char* name, st
     return static_cast<std::int32_t>(rows);
 }
 
-// The norm behind the last layer, and two dense layers behind the pooling.
-base::Status read_decoders_end(const GgufFile& file, const DecoderTraits& traits,
-                               ModelConfig& config) {
-    TRY_VOID(expect_tensor(file, "output_norm.weight", {config.hidden}));
-    if (!traits.dense_embeddings) return base::Ok{};
+// Two, behind the pooling.
+base::Status read_dense_layers(const GgufFile& file, ModelConfig& config) {
     const TensorInfo* first = file.find_tensor(kFirstDense);
     if (first == nullptr) {
         return base::invalid(fmt::format(
@@ -153,11 +167,29 @@ base::Status read_decoders_end(const GgufFile& file, const DecoderTraits& traits
     return base::Ok{};
 }
 
+// Of encoders that norm what enters the first layer, and whose blocks norm what they read.
+base::Status read_prenorm(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
+    TRY_VOID(expect_tensor(file, kEmbeddingNorm, {config.hidden}));
+    config.first_norm = file.find_tensor("blk.0.attn_norm.weight") != nullptr;
+    const std::string key = metadata_key(traits, kHiddenActivation);
+    if (file.find(key) == nullptr) return base::Ok{};
+    TRY(const std::string activation, file.get_string(key));
+    if (activation == "silu") config.activation = Activation::silu;
+    if (activation == "silu" || activation == "gelu") return base::Ok{};
+    return wrong_metadata(file, key,
+                          fmt::format("\"{}\", supported are gelu and silu", activation));
+}
+
 }  // namespace
 
 base::Status read_encoder(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
     TRY(const bool pairs, reads_pairs(file, traits));
-    if (traits.norms_as_decoder) return read_decoders_end(file, traits, config);
+    if (config.has_output_norm()) {
+        TRY_VOID(expect_tensor(file, "output_norm.weight", {config.hidden}));
+    }
+    if (traits.dense_embeddings) TRY_VOID(read_dense_layers(file, config));
+    if (!config.embedding_norm) return base::Ok{};
+    if (!config.sum_norms) return read_prenorm(file, traits, config);
     for (const char* name : {kEmbeddingNorm, kEmbeddingNormBias})
         TRY_VOID(expect_tensor(file, name, {config.hidden}));
     TRY(config.n_token_types, table_rows(file, kTokenTypeTable, config.hidden));
@@ -178,7 +210,8 @@ bool is_encoder_tensor(const ModelConfig& config, std::string_view name) {
     if (of_head) return config.rank_head.of_pairs;
     if (config.has_output_norm()) {
         const bool dense = name == kFirstDense || name == kSecondDense;
-        return name == "output_norm.weight" || (dense && config.dense_inner > 0);
+        return name == "output_norm.weight" || (dense && config.dense_inner > 0) ||
+               (name == kEmbeddingNorm && config.embedding_norm);
     }
     return name == kEmbeddingNorm || name == kEmbeddingNormBias || name == kTokenTypeTable ||
            (config.n_positions > 0 && name == kPositionTable);

@@ -220,7 +220,8 @@ base::Status read_scales(const GgufFile& file, const DecoderTraits& traits, Mode
         return optional_positive(file, metadata_key(traits, rest), otherwise);
     };
     config.encoder = traits.encoder;
-    config.sum_norms = config.embedding_norm = traits.encoder && !traits.norms_as_decoder;
+    config.sum_norms = traits.encoder && !traits.input_norms;
+    config.embedding_norm = traits.encoder && !traits.norms_as_decoder;
     config.feed_forward_bias = traits.feed_forward_bias;
     config.down_bias = traits.down_bias;
     config.alibi = traits.alibi;
@@ -297,7 +298,8 @@ base::Status read_window(const GgufFile& file, const DecoderTraits& traits, Mode
     TRY(const std::int32_t period,
         optional_int(file, key, 1, limits::kMaxLayers, traits.full_attention_period));
     for (std::int32_t layer = 0; period > 0 && layer < config.n_layers; ++layer)
-        config.full_attention.push_back((layer + 1) % period == 0);
+        config.full_attention.push_back((layer + (traits.full_attention_first ? 0 : 1)) % period ==
+                                        0);
     return base::Ok{};
 }
 
@@ -545,7 +547,7 @@ LayerTensors layer_tensors(const ModelConfig& config, std::int32_t layer) {
     const std::int64_t ffn = config.dense_width(layer);
     LayerTensors tensors;
     add_attention_tensors(config, layer, tensors);
-    if (config.input_norms) tensors["attn_norm.weight"] = {hidden};
+    if (config.has_attention_norm(layer)) tensors["attn_norm.weight"] = {hidden};
     if (config.input_norms && !config.parallel_blocks) tensors[config.feed_forward_norm] = {hidden};
     if (config.norm_bias) tensors["attn_norm.bias"] = tensors["ffn_norm.bias"] = {hidden};
     if (config.output_norms) {

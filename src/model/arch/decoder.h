@@ -38,6 +38,7 @@ struct DecoderTraits {
     // The same of layers that attend to all positions although the model has a window, unless
     // attention.sliding_window_pattern says which. 0: none do.
     std::int32_t full_attention_period = 0;
+    bool full_attention_first = false;  // numbers are counted from 0 then: the first layer does
     // Rope scaling is of the layers without the window alone, and those with it have this base; 0:
     // the others'.
     bool plain_windowed_rope = false;
@@ -83,8 +84,8 @@ struct DecoderTraits {
     bool norms_less_one = false;
     // Of the model of so many layers scores are divided by the root of hidden / heads; 0: of none.
     std::int32_t layers_scaled_by_hidden = 0;
-    // See ModelConfig: encoders have sum_norms and an embedding_norm, too, unless they norm as
-    // decoders do.
+    // See ModelConfig: encoders without input_norms have sum_norms, and all but those that norm as
+    // decoders do an embedding_norm.
     bool encoder = false;
     bool norms_as_decoder = false;
     bool dense_embeddings = false;   // what is pooled goes through two dense layers
@@ -127,6 +128,9 @@ base::Error wrong_metadata(const GgufFile& file, std::string_view key, const std
 base::Result<std::vector<bool>> read_layer_pattern(const GgufFile& file, std::string_view key,
                                                    std::int32_t n_layers, std::int32_t period,
                                                    bool otherwise);
+
+// Of what encoders gate with, where files say it: "gelu" or "silu".
+inline constexpr char kHiddenActivation[] = "hidden_activation";
 
 // The tables that encoders have outside of their layers, and the norm of their sum.
 inline constexpr char kPositionTable[] = "position_embd.weight";

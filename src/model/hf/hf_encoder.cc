@@ -17,7 +17,9 @@ namespace {
 
 using spec::JsonPlace;
 
-constexpr std::string_view kEncoderTypes[] = {"bert", "roberta", "xlm-roberta", "nomic_bert"};
+constexpr std::string_view kModern = "modernbert";
+constexpr std::string_view kEncoderTypes[] = {"bert", "roberta", "xlm-roberta", "nomic_bert",
+                                              kModern};
 
 // Classes whose tensors have the names that we know: of models, of those that were trained to fill
 // gaps, and of cross-encoders; "" where we read none.
@@ -35,6 +37,7 @@ constexpr EncoderClasses kClasses[] = {
     {"xlm-roberta", "XLMRobertaModel", "", "XLMRobertaForSequenceClassification"},
     {"nomic_bert", "NomicBertModel"},
     {kJina, "JinaBertModel", "JinaBertForMaskedLM"},
+    {kModern, "ModernBertModel", "ModernBertForMaskedLM"},
 };
 
 const EncoderClasses& classes_of(std::string_view kind) {
@@ -96,9 +99,16 @@ class EncoderReader {
   public:
     // kind: of kClasses.
     EncoderReader(const JsonPlace& root, std::string_view kind, GgufBuilder& metadata)
-        : root_(root), nomic_(kind == "nomic_bert"), jina_(kind == kJina), metadata_(metadata) {
+        : root_(root),
+          nomic_(kind == "nomic_bert"),
+          jina_(kind == kJina),
+          modern_(kind == kModern),
+          metadata_(metadata) {
         shifted_ = kind == "roberta" || kind == "xlm-roberta";
-        config_.architecture = nomic_ ? "nomic-bert" : jina_ ? kJina : "bert";
+        config_.architecture = nomic_    ? "nomic-bert"
+                               : jina_   ? kJina
+                               : modern_ ? "modern-bert"
+                                         : "bert";
         config_.traits = find_traits(config_.architecture);
         CHECK(config_.traits != nullptr);
     }
@@ -112,12 +122,15 @@ class EncoderReader {
             TRY_VOID(expect_one_label(root_));
             set_count("pooling_type", static_cast<std::int32_t>(spec::Pooling::rank));
         }
-        TRY_VOID(nomic_ ? refuse_of_nomic() : refuse_of_bert());
+        TRY_VOID(nomic_ ? refuse_of_nomic() : modern_ ? refuse_of_modern() : refuse_of_bert());
         if (jina_) TRY_VOID(read_gates());
         TRY_VOID(read_sizes());
-        TRY_VOID(nomic_ ? read_rope() : jina_ ? read_context() : read_positions());
-        TRY(const float epsilon,
-            root_.positive_or(nomic_ ? "layer_norm_epsilon" : "layer_norm_eps", 1e-12));
+        TRY_VOID(nomic_ ? read_rope() : jina_ || modern_ ? read_context() : read_positions());
+        if (modern_) TRY_VOID(read_modern());
+        const char* epsilon_key = nomic_    ? "layer_norm_epsilon"
+                                  : modern_ ? "norm_eps"
+                                            : "layer_norm_eps";
+        TRY(const float epsilon, root_.positive_or(epsilon_key, modern_ ? 1e-5 : 1e-12));
         set("attention.layer_norm_epsilon", epsilon);
         set("attention.causal", false);
         TRY(const HfQuantisation quantisation, read_hf_quantisation(root_));
@@ -168,6 +181,54 @@ class EncoderReader {
         return root_.child("num_experts").error("0: experts of an encoder are not supported");
     }
 
+    base::Status refuse_of_modern() {
+        for (const char* key : {"norm_bias", "attention_bias", "mlp_bias"})
+            TRY_VOID(expect_flag(root_, key, false));
+        for (const char* key : {"layer_types", "rope_parameters", "rope_scaling"}) {
+            if (root_.present(key))
+                return root_.child(key).error(
+                    "null: known are global_attn_every_n_layers, global_rope_theta and "
+                    "local_rope_theta");
+        }
+        return base::Ok{};
+    }
+
+    // Windows, bases of rope, gates, and the tokens around a text.
+    base::Status read_modern() {
+        constexpr const char* kActivation = "hidden_activation";
+        std::string activation = "gelu";
+        if (root_.present(kActivation)) {
+            TRY(activation, root_.child(kActivation).text());
+        }
+        if (activation != "gelu" && activation != "silu")
+            return root_.child(kActivation).error("\"gelu\" or \"silu\"");
+        set(kHiddenActivation, activation);
+        TRY(const std::int32_t window, root_.count_or("local_attention", limits::kMaxContext, 128));
+        TRY(const std::int32_t period,
+            root_.count_or("global_attn_every_n_layers", limits::kMaxLayers, 3));
+        TRY(const float base, root_.positive_or("global_rope_theta", 160000));
+        constexpr const char* kLocalBase = "local_rope_theta";
+        // null: that of the other layers.
+        TRY(const float local_base,
+            root_.positive_or(kLocalBase,
+                              root_.has(kLocalBase) ? static_cast<double>(base) : 10000));
+        set_count("attention.sliding_window", window);
+        set_count("attention.sliding_window_pattern", period);
+        set("rope.freq_base", base);
+        set("rope.freq_base_swa", local_base);
+        TRY(config_.bos_token, token_of("bos_token_id", "cls_token_id"));
+        TRY(const std::int64_t end, token_of("eos_token_id", "sep_token_id"));
+        if (end >= 0) config_.end_tokens = {end};
+        return base::Ok{};
+    }
+
+    // -1: neither is there.
+    base::Result<std::int64_t> token_of(const char* key, const char* other) const {
+        if (!root_.present(key)) key = other;
+        if (!root_.present(key)) return std::int64_t{-1};
+        return root_.child(key).integer();
+    }
+
     base::Status read_sizes() {
         TRY(config_.n_layers,
             root_.count(nomic_ ? "n_layer" : "num_hidden_layers", limits::kMaxLayers));
@@ -182,18 +243,21 @@ class EncoderReader {
         config_.n_kv_heads = config_.n_heads;
         config_.head_dim = config_.hidden / config_.n_heads;
         TRY(config_.vocab, root_.count("vocab_size", limits::kMaxVocabulary));
-        TRY(config_.n_token_types, root_.count_or("type_vocab_size", limits::kMaxContext, 2));
+        if (!modern_) {
+            TRY(config_.n_token_types, root_.count_or("type_vocab_size", limits::kMaxContext, 2));
+        }
         set_count("block_count", config_.n_layers);
         set_count("embedding_length", config_.hidden);
         set_count("feed_forward_length", config_.ffn);
         set_count("attention.head_count", config_.n_heads);
         set_count("vocab_size", config_.vocab);
-        metadata_.set("tokenizer.ggml.token_type_count",
-                      static_cast<std::uint32_t>(config_.n_token_types));
+        if (!modern_)
+            metadata_.set("tokenizer.ggml.token_type_count",
+                          static_cast<std::uint32_t>(config_.n_token_types));
         return base::Ok{};
     }
 
-    // There is no table of positions, so texts may be of any length.
+    // Where there is no table of positions.
     base::Status read_context() {
         TRY(const std::int32_t context,
             root_.count("max_position_embeddings", limits::kMaxContext));
@@ -231,7 +295,7 @@ class EncoderReader {
     }
 
     JsonPlace root_;
-    bool nomic_, jina_;
+    bool nomic_, jina_, modern_;
     bool shifted_ = false;
     GgufBuilder& metadata_;
     HfConfig config_;
@@ -245,6 +309,10 @@ class EncoderTensors {
           jina_(config.traits->alibi) {}
 
     std::vector<HfTensor> list() && {
+        if (config_.traits->input_norms) {
+            list_modern();
+            return std::move(tensors_);
+        }
         const std::int64_t hidden = config_.hidden;
         const std::string& prefix = config_.prefix;
         matrix("token_embd.weight", prefix + "embeddings.word_embeddings.weight", config_.vocab,
@@ -293,6 +361,27 @@ class EncoderTensors {
     void linear(const char* name, const char* source, std::int64_t rows, std::int64_t cols) {
         matrix(ours_ + name + ".weight", theirs_ + source + ".weight", rows, cols);
         vector(ours_ + name + ".bias", theirs_ + source + ".bias", rows);
+    }
+
+    // Of ModernBertModel, whose norms have no biases.
+    void list_modern() {
+        const std::string& prefix = config_.prefix;
+        const std::int64_t hidden = config_.hidden;
+        matrix("token_embd.weight", prefix + "embeddings.tok_embeddings.weight", config_.vocab,
+               hidden);
+        vector(kEmbeddingNorm, prefix + "embeddings.norm.weight", hidden);
+        for (std::int32_t layer = 0; layer < config_.n_layers; ++layer) {
+            ours_ = fmt::format("blk.{}.", layer);
+            theirs_ = fmt::format("{}layers.{}.", prefix, layer);
+            if (layer > 0) vector(ours_ + "attn_norm.weight", theirs_ + "attn_norm.weight", hidden);
+            matrix(ours_ + "attn_qkv.weight", theirs_ + "attn.Wqkv.weight", 3 * hidden, hidden);
+            matrix(ours_ + "attn_output.weight", theirs_ + "attn.Wo.weight", hidden, hidden);
+            vector(ours_ + "ffn_norm.weight", theirs_ + "mlp_norm.weight", hidden);
+            matrix(ours_ + "ffn_up.weight", theirs_ + "mlp.Wi.weight",
+                   std::int64_t{2} * config_.ffn, hidden);
+            matrix(ours_ + "ffn_down.weight", theirs_ + "mlp.Wo.weight", hidden, config_.ffn);
+        }
+        vector("output_norm.weight", prefix + "final_norm.weight", hidden);
     }
 
     // RoBERTa's class brings a dense layer of its own, BERT's takes the model's pooler.
@@ -382,6 +471,8 @@ base::Result<HfConfig> read_hf_encoder(const JsonPlace& root, std::string_view m
 }
 
 void see_encoder_tensors(const std::function<bool(const std::string&)>& has, HfConfig& config) {
+    if (config.traits->input_norms && has("model.embeddings.tok_embeddings.weight"))
+        config.prefix = "model.";
     if (!config.traits->alibi) return;
     if (has("bert.embeddings.word_embeddings.weight")) config.prefix = "bert.";
     config.qk_norm = has(config.prefix + "encoder.layer.0.attention.self.layer_norm_q.weight");
@@ -394,6 +485,9 @@ std::vector<HfTensor> hf_encoder_tensors(const HfConfig& config) {
 // What is made of the first token's state for a training goal, and numbers that are counted.
 bool is_spare_encoder_tensor(const HfConfig& config, std::string_view name) {
     if (config.traits->alibi && name.starts_with("cls.predictions.")) return true;
+    if (config.traits->input_norms)
+        return name.starts_with("head.") || name.starts_with("decoder.") ||
+               name.ends_with(".rotary_emb.inv_freq");
     if (name.starts_with(config.prefix)) name.remove_prefix(config.prefix.size());
     return name.starts_with("pooler.") || name == "embeddings.position_ids" ||
            name == "embeddings.token_type_ids" || name.ends_with(".rotary_emb.inv_freq");

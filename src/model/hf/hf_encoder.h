@@ -13,8 +13,8 @@
 #include "spec/json_place.h"
 
 // Encoders as they are published: BertModel, RobertaModel, XLMRobertaModel and NomicBertModel,
-// JinaBertModel and JinaBertForMaskedLM, and of the first three the cross-encoders
-// (...ForSequenceClassification with one label).
+// JinaBertModel, ModernBertModel and the ...ForMaskedLM of these two, and of the first three the
+// cross-encoders (...ForSequenceClassification with one label).
 
 namespace helix::model {
 
@@ -27,8 +27,8 @@ bool is_hf_encoder(std::string_view model_type);
 base::Result<HfConfig> read_hf_encoder(const spec::JsonPlace& root, std::string_view model_type,
                                        GgufBuilder& metadata);
 
-// Reads what config.json leaves open, from the names of the folder's tensors: of jina-bert-v2,
-// whether it is one of code, and what all names begin with.
+// Reads what config.json leaves open, from the names of the folder's tensors: of jina-bert-v2
+// whether it is one of code, and of it and ModernBERT what all names begin with.
 void see_encoder_tensors(const std::function<bool(const std::string&)>& has, HfConfig& config);
 
 // See hf_tensors.h.
