@@ -20,10 +20,10 @@ namespace helix::model {
 namespace {
 
 constexpr const DecoderTraits* kArchitectures[] = {
-    &kLlama,     &kQwen2,      &kQwen3,      &kQwen3Moe,      &kSmolLm3, &kOlmo2,    &kGlm4,
-    &kPhi3,      &kGranite,    &kGraniteMoe, &kCommandR,      &kCohere2, &kGemma2,   &kGemma3,
-    &kGemma4,    &kGlm4Moe,    &kMiniMaxM2,  &kGptOss,        &kLlama4,  &kNemotron, &kBert,
-    &kNomicBert, &kJinaBertV2, &kModernBert, &kGemmaEmbedding};
+    &kLlama,     &kQwen2,      &kQwen3,      &kQwen3Moe,     &kSmolLm3,       &kOlmo2,    &kGlm4,
+    &kPhi3,      &kGranite,    &kGraniteMoe, &kCommandR,     &kCohere2,       &kGemma2,   &kGemma3,
+    &kGemma4,    &kGlm4Moe,    &kMiniMaxM2,  &kGptOss,       &kLlama4,        &kNemotron, &kBert,
+    &kNomicBert, &kJinaBertV2, &kModernBert, &kNomicBertMoe, &kGemmaEmbedding};
 
 base::Result<ModelConfig> read_hyperparameters(const GgufFile& file) {
     TRY(std::string name, file.get_string("general.architecture"));

@@ -179,7 +179,9 @@ class SynthTensors {
             if (has_keys) add("attn_k.weight", {hidden_, kv}, 0, keeping(hidden_));
             if (has_values) add("attn_v.weight", {hidden_, kv}, 0, keeping(hidden_));
         }
-        if (has_bias(shape_)) {
+        if (has_bias(shape_) && traits_.fused_qkv) {
+            add("attn_qkv.bias", {q + 2 * kv}, 0, 0.5F);
+        } else if (has_bias(shape_)) {
             add("attn_q.bias", {q}, 0, 0.5F);
             add("attn_k.bias", {kv}, 0, 0.5F);
             add("attn_v.bias", {kv}, 0, 0.5F);
@@ -218,7 +220,8 @@ class SynthTensors {
             add("post_ffw_norm_1.weight", {hidden_}, 1, 0.1F);
             add("post_ffw_norm_2.weight", {hidden_}, 1, 0.1F);
         } else {
-            add("ffn_gate_exps.weight", {hidden_, ffn, experts}, 0, keeping(hidden_));
+            if (is_gated(shape_))
+                add("ffn_gate_exps.weight", {hidden_, ffn, experts}, 0, keeping(hidden_));
             add("ffn_up_exps.weight", {hidden_, ffn, experts}, 0, keeping(hidden_));
         }
         add("ffn_down_exps.weight", {ffn, hidden_, experts}, 0, keeping(ffn) * added_);
@@ -241,7 +244,7 @@ class SynthTensors {
             add(std::string(traits_.feed_forward_norm).c_str(), {hidden_}, 1, 0.1F);
         if (traits_.norm_bias) add("ffn_norm.bias", {hidden_}, 0, 0.1F);
         if (has_experts) add_experts();
-        if (has_experts && !traits_.dense_beside_experts) return;
+        if (has_experts && !traits_.dense_beside_experts) return add_sum_norm("layer_output_norm");
         const bool gated = is_gated(shape_);
         const bool fused = traits_.fused_gate_up || (is_jina_of_code() && gated);
         if (!fused && gated) add("ffn_gate.weight", {hidden_, ffn}, 0, keeping(hidden_));
@@ -319,6 +322,7 @@ void set_experts(GgufBuilder& builder, const SynthShape& shape) {
     set("expert_used_count", shape.n_experts_used);
     set("expert_feed_forward_length", shape.ffn);
     if (shape.n_dense_layers > 0) set("leading_dense_block_count", shape.n_dense_layers);
+    if (traits_of(shape).alternate_experts) set("moe_every_n_layers", shape.expert_period);
     if (traits_of(shape).expert_period) set("interleave_moe_layer_step", shape.expert_period);
     if (shape.shared_ffn > 0) {
         set("expert_shared_feed_forward_length", shape.shared_ffn);
@@ -560,7 +564,8 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
     if ((mixes && shape.n_experts == 0) || shape.n_dense_layers >= shape.n_layers ||
         ((shape.n_dense_layers > 0 || shape.expert_period > 1) && shape.dense_ffn < 1) ||
         shape.expert_period < 1 || shape.expert_period > shape.n_layers ||
-        (shape.expert_period > 1 && !traits->expert_period) ||
+        (shape.expert_period > 1 && !traits->expert_period && !traits->alternate_experts) ||
+        (traits->alternate_experts && (shape.expert_period != 2 || shape.dense_ffn != shape.ffn)) ||
         (traits->shared_expert && shape.shared_ffn < 1) ||
         (shape.n_experts > 0 && traits->dense_beside_experts && shape.dense_ffn < 1) ||
         (shape.selection_bias && traits->gating != Gating::sigmoid)) {

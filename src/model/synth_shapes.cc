@@ -152,8 +152,9 @@ void add_likes_with_experts(std::vector<SynthShape>& all) {
 }
 
 // They have the mechanisms of the models that they are called after: bge (and any other BERT),
-// nomic-embed-text, jina-embeddings-v2 and that for code, ModernBERT, bge-m3, whose vocabulary is
-// one of unigrams, and EmbeddingGemma; and of the cross-encoders ms-marco-MiniLM and bge-reranker.
+// nomic-embed-text (of version 2 with experts), jina-embeddings-v2 and that for code, ModernBERT,
+// bge-m3, whose vocabulary is one of unigrams, and EmbeddingGemma; and of the cross-encoders
+// ms-marco-MiniLM and bge-reranker.
 void add_encoder_likes(std::vector<SynthShape>& all) {
     const auto add = [&](const char* name, const char* architecture) -> SynthShape& {
         SynthShape& shape = add_like(all, name, architecture);
@@ -168,6 +169,13 @@ void add_encoder_likes(std::vector<SynthShape>& all) {
     nomic.context_length = 2048;
     nomic.rope_base = 1000.0F;
     nomic.pooling = spec::Pooling::mean;
+    SynthShape& nomic_moe = add("nomic-bert-moe", "nomic-bert-moe");
+    nomic_moe.pooling = spec::Pooling::mean;
+    nomic_moe.unigrams = true;
+    nomic_moe.n_experts = 8;
+    nomic_moe.n_experts_used = 2;
+    nomic_moe.expert_period = 2;
+    nomic_moe.dense_ffn = nomic_moe.ffn;
     for (const bool of_code : {false, true}) {
         SynthShape& jina = add(of_code ? "jina-bert-v2-code" : "jina-bert-v2", "jina-bert-v2");
         jina.pooling = spec::Pooling::mean;

@@ -243,6 +243,14 @@ inline constexpr SynthKind kNomicBert{"nomic_bert", [](model::SynthShape& s) {
                                           s.architecture = "nomic-bert";
                                           s.rope_base = 1000;
                                       }};
+inline constexpr SynthKind kNomicBertMoe{"nomic_bert_moe", [](model::SynthShape& s) {
+                                             make_bert(s);
+                                             make_experts(s, "nomic-bert-moe", 8, 2);
+                                             s.rope_base = 1000;
+                                             s.expert_period = 2;
+                                             s.dense_ffn = s.ffn;
+                                             s.unigrams = true;
+                                         }};
 inline constexpr SynthKind kJinaBert{"jina_bert", [](model::SynthShape& s) {
                                          make_bert(s);
                                          s.architecture = "jina-bert-v2";

@@ -194,6 +194,7 @@ constexpr Case kEncoderCases[] = {{kBert, TensorType::q8_0, ops::KvType::f16},
                                   {kJinaBert, TensorType::q8_0, ops::KvType::f16},
                                   {kJinaCode, TensorType::q8_0, ops::KvType::f32},
                                   {kModernBert, TensorType::q4_0, ops::KvType::f16},
+                                  {kNomicBertMoe, TensorType::q8_0, ops::KvType::f16},
                                   {kGemmaEmbedding, TensorType::q8_0, ops::KvType::f16}};
 class VulkanEncoder : public VulkanModel {};
 INSTANTIATE_TEST_SUITE_P(Cases, VulkanEncoder, testing::ValuesIn(kEncoderCases), case_name);

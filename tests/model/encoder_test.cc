@@ -123,6 +123,22 @@ TEST(Encoder, JinaBertOfCodeNormsQueriesKeysAndTwiceBehindAttention) {
     EXPECT_EQ(file->find_tensor("blk.5.ffn_gate.weight"), nullptr);
 }
 
+TEST(Encoder, NomicBertMoeHasExpertsWithoutAGateInEverySecondLayer) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "nomic-bert-moe");
+    const auto config = read_model_config(*file);
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    EXPECT_TRUE(config->encoder && config->sum_norms && config->fused_qkv && config->qkv_bias &&
+                config->output_bias && config->feed_forward_bias && config->rotates(0));
+    EXPECT_FALSE(config->has_gate() || config->normalise_expert_weights || config->has_experts(0));
+    EXPECT_TRUE(config->has_experts(1));
+    EXPECT_EQ(config->gating, Gating::softmax);
+    EXPECT_EQ(config->n_experts_used, 2);
+    EXPECT_EQ(config->n_token_types, 1);
+    EXPECT_EQ(file->find_tensor("blk.1.ffn_up.bias"), nullptr);
+    EXPECT_THAT(describe_text(collect_info(*file)), HasSubstr("in one of 2 layers"));
+}
+
 TEST(Encoder, ModernBertHasWindowsToBothSidesAndNormsOfWhatBlocksRead) {
     const TemporaryFolder folder;
     const auto file = like(folder, "modern-bert");
@@ -278,6 +294,23 @@ TEST(Encoder, JinaBertsLayersAreAllOfOneKind) {
         EXPECT_THAT(problem_of(*code, {}, name), HasSubstr("tensor " + name + ": missing"));
 }
 
+TEST(Encoder, OtherNomicBertMoesAreRefused) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "nomic-bert-moe");
+    std::map<std::string, GgufValue> metadata{{"nomic-bert-moe.expert_count", 8U},
+                                              {"nomic-bert-moe.expert_used_count", 2U},
+                                              {"nomic-bert-moe.moe_every_n_layers", 2U}};
+    EXPECT_EQ(problem_of(*file, metadata), "");
+    EXPECT_THAT(problem_of(*file, metadata, "", "blk.1.ffn_gate_exps.weight"),
+                HasSubstr("tensor blk.1.ffn_gate_exps.weight: not part of a nomic-bert-moe model"));
+    for (const std::string name : {"blk.0.attn_qkv.bias", "blk.0.ffn_up.bias",
+                                   "blk.1.ffn_gate_inp.weight", "blk.1.layer_output_norm.bias"})
+        EXPECT_THAT(problem_of(*file, metadata, name), HasSubstr("tensor " + name + ": missing"));
+    metadata["nomic-bert-moe.moe_every_n_layers"] = 3U;
+    EXPECT_THAT(problem_of(*file, metadata),
+                HasSubstr("nomic-bert-moe.moe_every_n_layers: 3, expected 2 to 2"));
+}
+
 TEST(Encoder, OtherModernBertsAreRefused) {
     const TemporaryFolder folder;
     const auto file = like(folder, "modern-bert");
@@ -323,7 +356,7 @@ TEST(Encoder, AnEmbeddingGemmaWithoutItsEndIsRefused) {
 
 TEST(Encoder, OthersOfTheFamilyAreRefusedByName) {
     for (const auto& [name, lacks] :
-         {std::pair("jina-bert-v3", "adapters"), std::pair("nomic-bert-moe", "experts")}) {
+         {std::pair("jina-bert-v3", "adapters"), std::pair("neo-bert", "norms before")}) {
         GgufBuilder builder;
         builder.set("general.architecture", std::string(name));
         const auto config = read_model_config(**GgufFile::from_header(builder.header(), "m.gguf"));
@@ -845,6 +878,19 @@ TEST(Encoder, FoldersOfOtherClassesAndModulesAreRefused) {
     writer.pooling = "pooling_mode_lasttoken";
     writer.write();
     EXPECT_EQ(read_model_config(**open_weights(folder.file("bert")))->pooling, Pooling::last);
+}
+
+TEST(Encoder, AFolderOfNomicBertWithExpertsIsRefused) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "nomic-bert");
+    EncoderFolder writer(*file, "nomic_bert", folder.file("moe"));
+    writer.config["num_experts"] = 8;
+    writer.config["activation_function"] = "gelu";
+    writer.write();
+    const auto opened = open_weights(folder.file("moe"));
+    ASSERT_FALSE(opened.ok());
+    EXPECT_THAT(opened.error().message,
+                HasSubstr("num_experts: expected 0: experts of an encoder"));
 }
 
 }  // namespace

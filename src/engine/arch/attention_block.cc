@@ -60,7 +60,8 @@ std::vector<std::string> whole_tensors(const model::ModelConfig& config, std::in
     if (config.output_bias) names.emplace_back("attn_output.bias");
     if (config.attention_sinks) names.emplace_back("attn_sinks.weight");
     if (config.output_norms) names.emplace_back("post_attention_norm.weight");
-    if (config.qkv_bias) names.insert(names.end(), {"attn_q.bias", "attn_k.bias", "attn_v.bias"});
+    if (config.qkv_bias && !config.fused_qkv)
+        names.insert(names.end(), {"attn_q.bias", "attn_k.bias", "attn_v.bias"});
     if (config.has_qk_weights()) names.emplace_back("attn_q_norm.weight");
     if (config.has_qk_weights() && own_keys) names.emplace_back("attn_k_norm.weight");
     if (config.qk_norm == model::QkNorm::centred_projection)
@@ -107,6 +108,24 @@ base::Status load_projections(WeightLoader& loader, const model::ModelConfig& co
     return base::Ok{};
 }
 
+// Of queries, keys and values.
+base::Status load_biases(WeightLoader& loader, const model::ModelConfig& config, std::int32_t layer,
+                         AttentionWeights& weights) {
+    const auto name = [layer](const char* what) { return layer_tensor(layer, what); };
+    const std::vector<std::int64_t> sizes = qkv_rows(config, layer);
+    if (config.fused_qkv) {
+        TRY(auto parts, loader.split_vectors(name("attn_qkv.bias"), sizes));
+        weights.q_bias = std::move(parts[0]);
+        weights.k_bias = std::move(parts[1]);
+        weights.v_bias = std::move(parts[2]);
+        return base::Ok{};
+    }
+    TRY(weights.q_bias, loader.vector(name("attn_q.bias"), sizes[0]));
+    TRY(weights.k_bias, loader.vector(name("attn_k.bias"), sizes[1]));
+    TRY(weights.v_bias, loader.vector(name("attn_v.bias"), sizes[2]));
+    return base::Ok{};
+}
+
 }  // namespace
 
 base::Result<std::int64_t> AttentionWeights::bytes(const WeightLoader& loader,
@@ -117,6 +136,8 @@ base::Result<std::int64_t> AttentionWeights::bytes(const WeightLoader& loader,
         TRY(const std::int64_t fused,
             loader.split_bytes(layer_tensor(layer, "attn_qkv.weight"), qkv_rows(config, layer)));
         sum += fused;
+        for (const std::int64_t rows : qkv_rows(config, layer))
+            sum += config.qkv_bias ? loader.vector_bytes(rows) : 0;
     }
     return sum;
 }
@@ -152,11 +173,7 @@ base::Result<AttentionWeights> AttentionWeights::load(WeightLoader& loader,
         weights.former_norm = std::move(weights.sum_norm);
         TRY(weights.sum_norm, SumNorm::load(loader, config, layer, kSecondSumNorm));
     }
-    if (config.qkv_bias) {
-        TRY(weights.q_bias, loader.vector(name("attn_q.bias"), queries));
-        TRY(weights.k_bias, loader.vector(name("attn_k.bias"), keys));
-        TRY(weights.v_bias, loader.vector(name("attn_v.bias"), keys));
-    }
+    if (config.qkv_bias) TRY_VOID(load_biases(loader, config, layer, weights));
     if (config.has_qk_weights()) {
         const bool whole = config.qk_norm != model::QkNorm::heads;
         TRY(weights.q_norm, loader.vector(name("attn_q_norm.weight"), whole ? queries : head_dim));

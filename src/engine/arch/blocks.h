@@ -190,15 +190,17 @@ class FeedForwardRunner {
 // scores all experts; the n_experts_used with the highest scores run, the lower number first where
 // scores are equal. Then comes what an expert adds that every row visits, where there is one.
 struct ExpertWeights {
-    std::unique_ptr<Buffer> norm;            // [hidden]
+    std::unique_ptr<Buffer> norm;            // [hidden] or null
     std::unique_ptr<Matrix> router;          // [n_experts, hidden]
     std::unique_ptr<Buffer> selection_bias;  // [n_experts] or null
-    std::unique_ptr<Matrix> gate, up, down;  // one for each expert, as FeedForwardWeights
-    std::unique_ptr<Buffer> router_bias;     // [n_experts] or null, added to the scores
+    // One for each expert, as FeedForwardWeights; gate may be null.
+    std::unique_ptr<Matrix> gate, up, down;
+    std::unique_ptr<Buffer> router_bias;  // [n_experts] or null, added to the scores
     // [n_experts, outputs], or null
     std::unique_ptr<Buffer> gate_bias, up_bias, down_bias;
     std::optional<FeedForwardWeights> shared;
     std::unique_ptr<Buffer> factors;  // [n_experts], of their weights, or null
+    SumNorm sum_norm;                 // not with an expert that every row visits
 
     static base::Result<std::int64_t> bytes(const WeightLoader& loader,
                                             const model::ModelConfig& config, std::int32_t layer);
@@ -219,6 +221,8 @@ class ExpertRunner {
   private:
     base::Status route(Device& device, const model::ModelConfig& config,
                        const ExpertWeights& weights, const Buffer& normed, std::int64_t rows);
+    void make_gates(Device& device, const model::ModelConfig& config, const ExpertWeights& weights,
+                    std::int64_t visits);
     void visit(Device& device, const model::ModelConfig& config, const ExpertWeights& weights,
                std::int64_t visits);
 

@@ -5,7 +5,9 @@
 namespace helix::engine {
 namespace {
 
-// The tensor of the norm of what experts read.
+constexpr const char* kExpertSumNorm = "layer_output_norm";
+
+// The tensor of the norm of what experts read, where the model norms that.
 std::string expert_norm(const model::ModelConfig& config) {
     return config.dense_beside_experts ? "pre_ffw_norm_2.weight" : config.feed_forward_norm;
 }
@@ -15,15 +17,18 @@ std::string expert_norm(const model::ModelConfig& config) {
 base::Result<std::int64_t> ExpertWeights::bytes(const WeightLoader& loader,
                                                 const model::ModelConfig& config,
                                                 std::int32_t layer) {
-    std::vector<std::string> names{expert_norm(config), "ffn_gate_inp.weight",
-                                   "ffn_down_exps.weight"};
+    std::vector<std::string> names{"ffn_gate_inp.weight", "ffn_down_exps.weight"};
+    if (config.input_norms) names.push_back(expert_norm(config));
     std::int64_t fused = 0;
     if (config.fused_experts) {
         const std::int64_t rows[] = {config.ffn, config.ffn};
         TRY(fused, loader.split_bytes(layer_tensor(layer, "ffn_gate_up_exps.weight"), rows));
     } else {
-        names.insert(names.end(), {"ffn_gate_exps.weight", "ffn_up_exps.weight"});
+        if (config.has_gate()) names.emplace_back("ffn_gate_exps.weight");
+        names.emplace_back("ffn_up_exps.weight");
     }
+    for (std::string& name : SumNorm::tensors(config, kExpertSumNorm))
+        names.push_back(std::move(name));
     if (config.dense_beside_experts) names.emplace_back("ffn_down_exps.scale");
     if (config.selection_bias) names.emplace_back("exp_probs_b.bias");
     std::int64_t biases = 0;
@@ -47,7 +52,9 @@ base::Result<ExpertWeights> ExpertWeights::load(WeightLoader& loader,
     const std::int64_t n = config.n_experts;
     const std::int64_t hidden = config.hidden;
     ExpertWeights weights;
-    TRY(weights.norm, loader.vector(layer_tensor(layer, expert_norm(config)), hidden));
+    if (config.input_norms) {
+        TRY(weights.norm, loader.vector(layer_tensor(layer, expert_norm(config)), hidden));
+    }
     TRY(weights.router, loader.matrix(name("ffn_gate_inp.weight"), n, hidden));
     if (config.selection_bias) {
         TRY(weights.selection_bias, loader.vector(name("exp_probs_b.bias"), n));
@@ -58,7 +65,9 @@ base::Result<ExpertWeights> ExpertWeights::load(WeightLoader& loader,
         weights.gate = std::move(parts[0]);
         weights.up = std::move(parts[1]);
     } else {
-        TRY(weights.gate, loader.matrices(name("ffn_gate_exps.weight"), n, config.ffn, hidden));
+        if (config.has_gate()) {
+            TRY(weights.gate, loader.matrices(name("ffn_gate_exps.weight"), n, config.ffn, hidden));
+        }
         TRY(weights.up, loader.matrices(name("ffn_up_exps.weight"), n, config.ffn, hidden));
     }
     if (config.dense_beside_experts) {
@@ -74,6 +83,7 @@ base::Result<ExpertWeights> ExpertWeights::load(WeightLoader& loader,
     if (config.shared_ffn > 0) {
         TRY(weights.shared, FeedForwardWeights::load_shared(loader, config, layer));
     }
+    TRY(weights.sum_norm, SumNorm::load(loader, config, layer, kExpertSumNorm));
     return weights;
 }
 
@@ -94,21 +104,31 @@ base::Status ExpertRunner::route(Device& device, const model::ModelConfig& confi
     return base::Ok{};
 }
 
-// The feed-forwards of all visits, from inputs_ to outputs_.
-void ExpertRunner::visit(Device& device, const model::ModelConfig& config,
-                         const ExpertWeights& weights, std::int64_t visits) {
-    const bool biased = weights.gate_bias != nullptr;
+// gate_ of all visits, which the last matrices get.
+void ExpertRunner::make_gates(Device& device, const model::ModelConfig& config,
+                              const ExpertWeights& weights, std::int64_t visits) {
     const std::int64_t ffn = config.ffn;
+    if (weights.gate == nullptr) {
+        const ops::Projection up[] = {{*weights.up, *gate_}};
+        device.expert_matmul({*routing_, *inputs_, up});
+        return gate_rows(device, config, *gate_, *gate_, visits, ffn);
+    }
     const ops::Projection gate_up[] = {{*weights.gate, *gate_}, {*weights.up, *up_}};
     device.expert_matmul({*routing_, *inputs_, gate_up});
-    if (biased) {
+    if (weights.gate_bias != nullptr) {
         device.add_bias({*gate_, *weights.gate_bias, visits, ffn, routing_.get()});
         device.add_bias({*up_, *weights.up_bias, visits, ffn, routing_.get()});
     }
     gate_rows(device, config, *gate_, *up_, visits, ffn);
+}
+
+// The feed-forwards of all visits, from inputs_ to outputs_.
+void ExpertRunner::visit(Device& device, const model::ModelConfig& config,
+                         const ExpertWeights& weights, std::int64_t visits) {
+    make_gates(device, config, weights, visits);
     const ops::Projection down[] = {{*weights.down, *outputs_}};
     device.expert_matmul({*routing_, *gate_, down});
-    if (biased)
+    if (weights.down_bias != nullptr)
         device.add_bias({*outputs_, *weights.down_bias, visits, config.hidden, routing_.get()});
 }
 
@@ -122,7 +142,7 @@ base::Status ExpertRunner::visit_rows(Device& device, const model::ModelConfig& 
     TRY_VOID(make_room(device, inputs_, visits * hidden));
     TRY_VOID(make_room(device, outputs_, visits * hidden));
     TRY_VOID(make_room(device, gate_, visits * ffn));
-    TRY_VOID(make_room(device, up_, visits * ffn));
+    if (weights.gate != nullptr) TRY_VOID(make_room(device, up_, visits * ffn));
     TRY_VOID(route(device, config, weights, routed, rows));
 
     const bool before = config.weighted_expert_inputs;
@@ -138,6 +158,7 @@ base::Status ExpertRunner::run(Device& device, const model::ModelConfig& config,
     TRY_VOID(shared.normed.run(device, config, rows, weights.norm.get()));
     const Buffer& normed = shared.normed.values();
     TRY_VOID(visit_rows(device, config, weights, normed, normed, rows.rows, rows.hidden, false));
+    weights.sum_norm.run(device, config, rows.hidden, rows.rows);
     if (!weights.shared) return base::Ok{};
     // It reads what the router has read, which is not the residuals that have just changed.
     CHECK(&normed != &rows.hidden);

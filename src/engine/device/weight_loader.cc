@@ -157,7 +157,25 @@ base::Result<std::unique_ptr<Buffer>> WeightLoader::vector(std::string_view name
                                                            float factor) {
     TRY(std::vector<float> values, floats(name, size));
     for (float& value : values) value *= factor;
-    TRY(auto buffer, device_.make_buffer(size));
+    return buffer_of(values);
+}
+
+base::Result<std::vector<std::unique_ptr<Buffer>>> WeightLoader::split_vectors(
+    std::string_view name, std::span<const std::int64_t> sizes) {
+    const std::int64_t all = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+    TRY(const std::vector<float> values, floats(name, all));
+    std::vector<std::unique_ptr<Buffer>> parts;
+    std::size_t first = 0;
+    for (const std::int64_t size : sizes) {
+        TRY(auto part, buffer_of(std::span(values).subspan(first, base::size_of(size))));
+        parts.push_back(std::move(part));
+        first += base::size_of(size);
+    }
+    return parts;
+}
+
+base::Result<std::unique_ptr<Buffer>> WeightLoader::buffer_of(std::span<const float> values) {
+    TRY(auto buffer, device_.make_buffer(std::ssize(values)));
     TRY_VOID(device_.write(*buffer, 0, values));
     return buffer;
 }

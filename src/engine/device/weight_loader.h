@@ -37,6 +37,9 @@ class WeightLoader {
     // A float32 vector, as norms are, times a factor.
     base::Result<std::unique_ptr<Buffer>> vector(std::string_view name, std::int64_t size,
                                                  float factor = 1.0F);
+    // The vectors that lie one behind the other in a float32 vector, of these sizes.
+    base::Result<std::vector<std::unique_ptr<Buffer>>> split_vectors(
+        std::string_view name, std::span<const std::int64_t> sizes);
     // The only element of a float32 vector, for the host.
     base::Result<float> number(std::string_view name);
     // Bytes of the device that matrix() or matrices() will take, or vector() of a tensor of one
@@ -52,6 +55,7 @@ class WeightLoader {
     base::Result<const model::TensorInfo*> find(std::string_view name) const;
     // The elements of a float32 vector of this size.
     base::Result<std::vector<float>> floats(std::string_view name, std::int64_t size);
+    base::Result<std::unique_ptr<Buffer>> buffer_of(std::span<const float> values);
     base::Result<std::unique_ptr<Matrix>> make(const model::TensorInfo& info, MatrixShape shape);
 
     model::WeightSource& source_;

@@ -38,6 +38,7 @@ extern const DecoderTraits kBert;
 extern const DecoderTraits kJinaBertV2;
 extern const DecoderTraits kModernBert;
 extern const DecoderTraits kNomicBert;
+extern const DecoderTraits kNomicBertMoe;
 
 // What an architecture that is known and not supported would need, in a few words; "" for others.
 std::string_view lacking_mechanisms(std::string_view architecture);

@@ -14,6 +14,9 @@
 // jina-bert-v2 of models for code norms queries and keys as a whole, and behind attention twice:
 // x = norm_2(x + norm(x + attention(x))).
 //
+// In every second layer of nomic-bert-moe are experts; a row's are weighted by the softmax over
+// all.
+//
 // modern-bert norms what blocks read, without biases, but for the first layer's attention: x = x +
 // attention(norm(x)), x = x + feed-forward(norm(x)). Two of three layers have a window to both
 // sides, and a rope of their own.
@@ -57,6 +60,22 @@ const DecoderTraits kJinaBertV2{.name = "jina-bert-v2",
                                 .alibi = true,
                                 .down_bias = true,
                                 .gate_optional = true};
+
+// Experts have BERT's feed-forward, without biases.
+const DecoderTraits kNomicBertMoe{.name = "nomic-bert-moe",
+                                  .rope_pairs = RopePairs::halves,
+                                  .qkv_bias = Presence::always,
+                                  .output_bias = true,
+                                  .experts = Presence::always,
+                                  .expert_width_key = "feed_forward_length",
+                                  .input_norms = false,
+                                  .fused_qkv = true,
+                                  .alternate_experts = true,
+                                  .normalises_expert_weights = false,
+                                  .norm = NormKind::layer,
+                                  .activation = Activation::exact_gelu,
+                                  .encoder = true,
+                                  .feed_forward_bias = true};
 
 const DecoderTraits kModernBert{.name = "modern-bert",
                                 .rope_pairs = RopePairs::halves,

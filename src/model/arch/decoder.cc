@@ -350,6 +350,7 @@ base::Status read_expert_groups(const GgufFile& file, const DecoderTraits& trait
 base::Status read_routing(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
     const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
     const std::string norm_key = key("expert_weights_norm");
+    config.normalise_expert_weights = traits.normalises_expert_weights;
     if (file.find(norm_key) != nullptr) {
         TRY(config.normalise_expert_weights, file.get_bool(norm_key));
     }
@@ -394,6 +395,9 @@ base::Status read_dense_parts(const GgufFile& file, const DecoderTraits& traits,
                 file, key("leading_dense_block_count"),
                 fmt::format("{}, supported in this architecture is 0", config.n_dense_layers));
         }
+    }
+    if (traits.alternate_experts) {
+        TRY(config.expert_period, expect_int(file, key("moe_every_n_layers"), 2, 2));
     }
     if (config.n_dense_layers > 0 || config.expert_period > 1 || config.dense_beside_experts) {
         TRY(config.dense_ffn, read_width(file, traits, config));
@@ -469,7 +473,9 @@ void add_attention_tensors(const ModelConfig& config, std::int32_t layer, LayerT
             tensors["attn_v.weight"] = {hidden, kv};
     }
     tensors["attn_output.weight"] = {q, hidden};
-    if (config.qkv_bias) {
+    if (config.qkv_bias && config.fused_qkv) {
+        tensors["attn_qkv.bias"] = {q + 2 * kv};
+    } else if (config.qkv_bias) {
         tensors["attn_q.bias"] = {q};
         tensors["attn_k.bias"] = {kv};
         tensors["attn_v.bias"] = {kv};
@@ -518,7 +524,7 @@ void add_expert_tensors(const ModelConfig& config, LayerTensors& tensors) {
     if (config.fused_experts) {
         tensors["ffn_gate_up_exps.weight"] = {hidden, 2 * ffn, config.n_experts};
     } else {
-        tensors["ffn_gate_exps.weight"] = {hidden, ffn, config.n_experts};
+        if (config.has_gate()) tensors["ffn_gate_exps.weight"] = {hidden, ffn, config.n_experts};
         tensors["ffn_up_exps.weight"] = {hidden, ffn, config.n_experts};
     }
     if (config.dense_beside_experts) {
@@ -560,7 +566,7 @@ LayerTensors layer_tensors(const ModelConfig& config, std::int32_t layer) {
                 tensors[fmt::format("{}.bias", norm)] = {hidden};
     }
     if (config.normed_twice) tensors["attn_norm_2.weight"] = tensors["attn_norm_2.bias"] = {hidden};
-    if (config.feed_forward_bias) {
+    if (config.feed_forward_bias && !config.has_experts(layer)) {
         tensors["ffn_up.bias"] = {ffn};
         tensors["ffn_down.bias"] = {hidden};
     }

@@ -64,6 +64,10 @@ struct DecoderTraits {
     bool expert_groups = false;  // there may be some
     bool shared_expert = false;  // as wide as the others, where the file says nothing
     bool expert_period = false;  // interleave_moe_layer_step may be there
+    // Every second layer has experts, as wide as the others' feed-forwards; moe_every_n_layers says
+    // it.
+    bool alternate_experts = false;
+    bool normalises_expert_weights = true;  // where the file says nothing
     // Models of so many experts norm no queries and keys, unless kUnweightedQkNorm says so.
     std::int32_t experts_without_qk_norm = 0;
     NormKind norm = NormKind::rms;

@@ -20,7 +20,6 @@ constexpr Lacking kLacking[] = {
     {"nemotron_h", "recurrent layers (Mamba 2)"},
     {"nemotron_h_moe", "recurrent layers (Mamba 2), feed-forwards without a gate"},
     {"jina-bert-v3", "adapters for tasks"},
-    {"nomic-bert-moe", "experts without a gate"},
     {"neo-bert", "an encoder with norms before its blocks"},
 };
 

@@ -165,7 +165,16 @@ class EncoderReader {
         return root_.child(kType).error("\"geglu\" or \"original\"");
     }
 
+    base::Status refuse_experts() {
+        if (!root_.present("num_experts")) return base::Ok{};
+        TRY(const std::int64_t experts, root_.child("num_experts").integer());
+        if (experts == 0) return base::Ok{};
+        return root_.child("num_experts")
+            .error("0: experts of an encoder are read from GGUF files alone");
+    }
+
     base::Status refuse_of_nomic() {
+        TRY_VOID(refuse_experts());
         TRY_VOID(expect_text(root_, "activation_function", "swiglu"));
         for (const char* key :
              {"prenorm", "causal", "parallel_block", "use_rms_norm", "qkv_proj_bias",
@@ -175,10 +184,7 @@ class EncoderReader {
             return root_.child("rotary_emb_scale_base").error("null");
         TRY(const float part, root_.positive_or("rotary_emb_fraction", 1));
         if (part != 1.0F) return root_.child("rotary_emb_fraction").error("1");
-        if (!root_.present("num_experts")) return base::Ok{};
-        TRY(const std::int64_t experts, root_.child("num_experts").integer());
-        if (experts == 0) return base::Ok{};
-        return root_.child("num_experts").error("0: experts of an encoder are not supported");
+        return base::Ok{};
     }
 
     base::Status refuse_of_modern() {
