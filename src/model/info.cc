@@ -214,13 +214,18 @@ std::string rope_text(const ModelConfig& config) {
     return rope;
 }
 
+// Without windows.
+std::int64_t kv_bytes_per_token(const spec::ModelSpec& spec) {
+    return spec.kv_bytes_per_token_layer * spec::kv_layers(spec, {0, spec.n_layers}).size();
+}
+
 // A decoder keeps keys and values for the tokens that follow; an encoder only for the prompt that
 // is being computed.
 void add_kv_line(TextLines& out, const ModelConfig& config, const spec::ModelSpec& spec) {
-    const std::int64_t kv = spec.kv_bytes_per_token_layer;
-    const std::string of_token =
-        fmt::format("{} a token ({} a layer)", human_bytes(kv * config.n_layers), human_bytes(kv));
-    const std::string of_context = bytes_text(static_cast<double>(kv * config.n_layers) *
+    const std::int64_t token_bytes = kv_bytes_per_token(spec);
+    const std::string of_token = fmt::format("{} a token ({} a layer)", human_bytes(token_bytes),
+                                             human_bytes(spec.kv_bytes_per_token_layer));
+    const std::string of_context = bytes_text(static_cast<double>(token_bytes) *
                                               spec::kept_tokens(spec, config.context_length));
     if (config.encoder) {
         out.line("KV pages", fmt::format("{}, {} the longest prompt; held while it is computed",
@@ -350,7 +355,7 @@ nlohmann::json spec_json(const ModelConfig& config, const spec::ModelSpec& spec)
             {"head_bytes", spec.head_bytes},
             {"activation_bytes_per_token", spec.activation_bytes_per_token},
             {"kv_bytes_per_token_layer", spec.kv_bytes_per_token_layer},
-            {"kv_bytes_per_token", spec.kv_bytes_per_token_layer * spec.n_layers},
+            {"kv_bytes_per_token", kv_bytes_per_token(spec)},
             {"flops_per_token_layer", spec.flops_per_token_layer},
             {"layer_expert_bytes", bytes_of_experts(config, spec)}};
 }

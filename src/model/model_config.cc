@@ -242,6 +242,7 @@ base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file) {
         model.embedding_bytes = embedding;
     }
     model.joined_layers = config.joined_layers();
+    model.shared_kv_layers = config.n_shared_kv_layers;
     for (const char* name : {kPositionTable, kTokenTypeTable, kEmbeddingNorm, kEmbeddingNormBias})
         model.embedding_bytes += config.encoder ? bytes_of(file, name) : 0;
     model.encoder = config.encoder;

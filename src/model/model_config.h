@@ -243,6 +243,9 @@ struct ModelConfig {
         return has_windowed_heads(layer) ? windowed_rope_dim : rope_dim;
     }
     bool shares_kv(std::int32_t layer) const { return layer >= n_layers - n_shared_kv_layers; }
+    spec::LayerRange kv_layers(spec::LayerRange layers) const {
+        return spec::kv_layers(layers, n_layers, n_shared_kv_layers);
+    }
     // The layer whose keys and values a layer attends to: itself, or the last of the same kind of
     // window that has its own. -1: there is no such layer.
     std::int32_t kv_layer(std::int32_t layer) const {

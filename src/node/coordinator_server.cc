@@ -49,6 +49,7 @@ core::CoordinatorConfig core_config(const CoordinatorOptions& options,
     if (options.draft_model == nullptr) config.speculation.draft_tokens = 0;
     config.n_layers = options.model.spec.n_layers;
     config.window = options.model.spec.window;
+    config.shared_kv_layers = options.model.spec.shared_kv_layers;
     config.context_length = options.model.spec.context_length;
     if (options.model.spec.encoder) {
         config.encoder = true;

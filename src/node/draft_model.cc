@@ -47,7 +47,8 @@ base::Status check_vocabulary(const std::string& path, const model::GgufFile& dr
 }  // namespace
 
 struct DraftModel::Text {
-    Text(spec::LayerRange layers, std::int32_t block_size) : table(layers, block_size) {}
+    Text(spec::LayerRange layers, spec::LayerRange kv_layers, std::int32_t block_size)
+        : table(layers, kv_layers, block_size) {}
 
     std::vector<core::Token> tokens;  // the text, as it was told
     std::vector<core::Token>
@@ -67,9 +68,13 @@ struct DraftModel::Text {
     }
 };
 
-DraftModel::DraftModel(std::unique_ptr<engine::Backend> backend, std::int32_t n_layers,
+DraftModel::DraftModel(std::unique_ptr<engine::Backend> backend, const spec::ModelSpec& spec,
                        std::int64_t pages, std::int32_t block_size)
-    : backend_(std::move(backend)), layers_{0, n_layers}, block_size_(block_size), pool_(pages) {}
+    : backend_(std::move(backend)),
+      layers_{0, spec.n_layers},
+      kv_layers_(spec::kv_layers(spec, layers_)),
+      block_size_(block_size),
+      pool_(pages) {}
 DraftModel::~DraftModel() = default;
 
 Result<std::unique_ptr<DraftModel>> DraftModel::open(const DraftModelOptions& options,
@@ -84,7 +89,7 @@ Result<std::unique_ptr<DraftModel>> DraftModel::open(const DraftModelOptions& op
     const std::int64_t tokens =
         options.kv_tokens > 0 ? options.kv_tokens : kContexts * config.context_length;
     const std::int64_t blocks = (tokens + options.block_size - 1) / options.block_size;
-    const std::int64_t pages = blocks * spec.n_layers;
+    const std::int64_t pages = blocks * spec::kv_layers(spec, {0, spec.n_layers}).size();
     engine::CpuOptions cpu;
     cpu.threads = options.threads;
     cpu.block_size = options.block_size;
@@ -96,12 +101,12 @@ Result<std::unique_ptr<DraftModel>> DraftModel::open(const DraftModelOptions& op
                        (std::int64_t{16} << 20);
     TRY(auto backend, engine::make_cpu_backend(weights, config, cpu));
     TRY(const std::int64_t loaded, backend->load({0, spec.n_layers}));
-    return std::unique_ptr<DraftModel>(new DraftModel(std::move(backend), spec.n_layers,
-                                                      std::min(pages, loaded), options.block_size));
+    return std::unique_ptr<DraftModel>(
+        new DraftModel(std::move(backend), spec, std::min(pages, loaded), options.block_size));
 }
 
 void DraftModel::ask(const core::ProposeDrafts& question) {
-    Text& text = texts_.try_emplace(question.id, layers_, block_size_).first->second;
+    Text& text = texts_.try_emplace(question.id, layers_, kv_layers_, block_size_).first->second;
     CHECK(question.first == static_cast<std::int32_t>(text.tokens.size()));
     const std::size_t before = text.tokens.size();
     text.tokens.insert(text.tokens.end(), question.tokens.begin(), question.tokens.end());

@@ -12,6 +12,7 @@
 #include "core/kv/block_table.h"
 #include "engine/backend/backend.h"
 #include "model/gguf.h"
+#include "spec/model_spec.h"
 
 namespace helix::node {
 
@@ -47,8 +48,8 @@ class DraftModel {
 
   private:
     struct Text;
-    DraftModel(std::unique_ptr<engine::Backend> backend, std::int32_t n_layers, std::int64_t pages,
-               std::int32_t block_size);
+    DraftModel(std::unique_ptr<engine::Backend> backend, const spec::ModelSpec& spec,
+               std::int64_t pages, std::int32_t block_size);
     // Adds the text's next rows, at most this many; false when there is no memory for them.
     bool add_rows(core::RequestId id, Text& text, std::int64_t most, core::BatchPlan& plan);
     // Frees the KV of the text that was not used for longest; false when all texts are in plan.
@@ -57,7 +58,7 @@ class DraftModel {
     void end(core::RequestId id, Text& text, bool failed, std::vector<core::Drafted>& answers);
 
     std::unique_ptr<engine::Backend> backend_;
-    spec::LayerRange layers_;
+    spec::LayerRange layers_, kv_layers_;
     std::int32_t block_size_;
     core::KvBlockPool pool_;
     std::map<core::RequestId, Text> texts_;

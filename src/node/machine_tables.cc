@@ -55,13 +55,14 @@ std::vector<spec::MeasuredTables::Limit> table_limits(const TableSubject& s,
             static_cast<std::int64_t>(s.packed_share *
                                       static_cast<double>(spec::most_stored_bytes(s.spec, j)));
         if (j == s.spec.n_layers) left -= s.spec.embedding_bytes + s.spec.head_bytes;
+        const std::int64_t kv_layers = spec::most_kv_layers(s.spec, j);
         const double one_context = spec::kept_tokens(s.spec, s.spec.context_length) *
-                                   static_cast<double>(kv_token_bytes) * j;
+                                   static_cast<double>(kv_token_bytes * kv_layers);
         const double reserve =
             std::min(kKvReserve * static_cast<double>(s.memory_bytes), one_context);
-        if (static_cast<double>(left) < reserve || left < j * s.page_bytes) break;
+        if (static_cast<double>(left) < reserve || left < kv_layers * s.page_bytes) break;
         spec::MeasuredTables::Limit limit;
-        limit.kv_tokens_per_layer = left / s.page_bytes / j * s.request.block_size;
+        limit.kv_tokens_per_layer = left / s.page_bytes / kv_layers * s.request.block_size;
         limit.prompt_max_tokens = profile.prompt.back().tokens;
         limit.prompt_max_requests = std::max(1, limit.prompt_max_tokens / s.request.context);
         limit.decode_max_tokens = profile.decode.back().tokens;

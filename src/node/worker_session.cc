@@ -369,6 +369,7 @@ void WorkerSession::on_welcome(const wire::Welcome& welcome) {
     config.block_size = welcome.block_size;
     config.n_layers = welcome.model.n_layers;
     config.window = welcome.model.window;
+    config.shared_kv_layers = welcome.model.shared_kv_layers;
     config.prefix_cache = options_.prefix_cache && !welcome.model.encoder;
     config.whole_prompts = welcome.model.encoder;
     if (find_) config.coordinator_wait = options_.coordinator_wait;

@@ -24,4 +24,11 @@ constexpr LayerRange intersect(LayerRange a, LayerRange b) {
     return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
 }
 
+// Those of the layers that have keys and values of their own, where the last `shared` of a model's
+// layers read those of layers before them. They are the first of the range.
+constexpr LayerRange kv_layers(LayerRange layers, std::int32_t n_layers, std::int32_t shared) {
+    if (shared == 0 || layers.empty()) return layers;
+    return {layers.begin, std::clamp(n_layers - shared, layers.begin, layers.end)};
+}
+
 }  // namespace helix::spec

@@ -56,6 +56,13 @@ std::int64_t most_stored_bytes(const ModelSpec& model, std::int32_t layers, bool
     return most;
 }
 
+std::int32_t most_kv_layers(const ModelSpec& model, std::int32_t layers, bool last) {
+    CHECK(0 <= layers && layers <= model.n_layers);
+    if (!last && layers <= model.n_layers - model.joined_layers) return layers;
+    const LayerRange held{model.n_layers - layers, model.n_layers};
+    return std::max(std::min(layers, 1), kv_layers(model, held).size());
+}
+
 std::int32_t typical_layer(const ModelSpec& model) {
     const std::int32_t last = model.n_layers > 2 ? model.n_layers - 1 : model.n_layers;
     const std::int32_t end = std::clamp(model.n_layers - model.joined_layers, 1, last);
@@ -82,8 +89,9 @@ double layer_bytes_read(const ModelSpec& model, double tokens) {
 
 double kept_tokens(const ModelSpec& model, double tokens) {
     if (!model.window.any() || model.n_layers <= 0) return tokens;
-    const double share = static_cast<double>(model.window.count({0, model.n_layers})) /
-                         static_cast<double>(model.n_layers);
+    const LayerRange own = kv_layers(model, {0, model.n_layers});
+    const double share =
+        static_cast<double>(model.window.count(own)) / static_cast<double>(own.size());
     return (1 - share) * tokens + share * std::min<double>(tokens, model.window.positions);
 }
 

@@ -42,7 +42,17 @@ struct ModelSpec {
     // The last so many layers read each other's keys and values: a sequence runs all of them in one
     // place, see may_cut(). 0: there are none.
     std::int32_t joined_layers = 0;
+    // Of these, the last so many have no keys and values of their own and take no KV memory.
+    std::int32_t shared_kv_layers = 0;
 };
+
+// Those of the layers that have keys and values of their own.
+constexpr LayerRange kv_layers(const ModelSpec& model, LayerRange layers) {
+    return kv_layers(layers, model.n_layers, model.shared_kv_layers);
+}
+// How many those are at most of so many layers in a row that somebody may hold, of which one has
+// some; where they end with the last, of these alone.
+std::int32_t most_kv_layers(const ModelSpec& model, std::int32_t layers, bool last = false);
 
 // Whether one place may run the layers before this one, and another this one and those behind it.
 constexpr bool may_cut(const ModelSpec& model, std::int32_t layer) {
@@ -74,8 +84,9 @@ std::int32_t typical_layer(const ModelSpec& model);
 // dense layer; of the experts those that some token is expected to use if all are equally likely.
 double layer_bytes_read(const ModelSpec& model, double tokens);
 
-// The tokens whose KV a sequence of so many has, in the mean of all layers: all of them where there
-// is no window, and no more than its positions in the layers that have it.
+// The tokens whose KV a sequence of so many has, in the mean of the layers that have keys and
+// values of their own: all of them where there is no window, and no more than its positions in the
+// layers that have it.
 double kept_tokens(const ModelSpec& model, double tokens);
 
 }  // namespace helix::spec

@@ -1,5 +1,7 @@
 // Parts that several kinds of messages have.
 
+#include <algorithm>
+
 #include "wire/decode_fields.h"
 
 namespace helix::wire {
@@ -86,6 +88,8 @@ base::Status check_model(const pb::ModelSpec& from) {
     TRY_VOID(in_range("layer_expert_bytes", from.layer_expert_bytes(), 0, from.layer_bytes()));
     TRY_VOID(in_range("common_bytes", from.common_bytes(), 0, kMost));
     TRY_VOID(in_range("joined_layers", from.joined_layers(), 0, from.n_layers()));
+    const std::int32_t most_shared = std::max(0, from.joined_layers() - 1);
+    TRY_VOID(in_range("shared_kv_layers", from.shared_kv_layers(), 0, most_shared));
     TRY_VOID(in_range("n_experts", from.n_experts(), 0, kMost));
     TRY_VOID(in_range("n_experts_used", from.n_experts_used(), 0, from.n_experts()));
     TRY_VOID(check_window(from));
@@ -114,6 +118,7 @@ Result<spec::ModelSpec> get(const pb::ModelSpec& from) {
     model.encoder = from.encoder();
     model.common_bytes = from.common_bytes();
     model.joined_layers = from.joined_layers();
+    model.shared_kv_layers = from.shared_kv_layers();
     model.window.positions = from.window().positions();
     model.window.chunked = from.window().chunked();
     model.window.layers.assign(from.window().layers().begin(), from.window().layers().end());

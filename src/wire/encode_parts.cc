@@ -99,6 +99,7 @@ void put(const spec::ModelSpec& model, pb::ModelSpec& out) {
     out.set_encoder(model.encoder);
     out.set_common_bytes(model.common_bytes);
     out.set_joined_layers(model.joined_layers);
+    out.set_shared_kv_layers(model.shared_kv_layers);
     if (!model.window.any()) return;
     pb::AttentionWindow& window = *out.mutable_window();
     window.set_positions(model.window.positions);

@@ -15,16 +15,16 @@ using spec::kCoordinator;
 const MayTake kAny = [](const BalanceRequest&, WorkerId, LayerRange) { return true; };
 const StageFits kHolds = [](WorkerId, LayerRange) { return true; };
 
-// Nodes that each hold the whole model, which has one layer, so a page is a block.
-PipelineGraph lanes(std::int32_t n) {
+// Nodes that each hold the whole model. Of one layer a page is a block.
+PipelineGraph lanes(std::int32_t n, std::int32_t layers = 1) {
     std::vector<PipelineNode> nodes;
     std::vector<PipelineEdge> edges;
     for (std::int32_t i = 0; i < n; ++i) {
-        nodes.push_back({{static_cast<std::uint32_t>(i)}, {0, 1}});
+        nodes.push_back({{static_cast<std::uint32_t>(i)}, {0, layers}});
         edges.push_back({kCoordinator, i, 10});
         edges.push_back({i, kCoordinator, 10});
     }
-    return {1, std::move(nodes), edges};
+    return {layers, std::move(nodes), edges};
 }
 
 struct Placed {
@@ -41,7 +41,8 @@ RoomView view_of(const PipelineGraph& graph, std::int64_t pages, const std::vect
         PlacedRequest placed;
         placed.request.id = {i + 1};
         placed.request.priority = all[i].priority;
-        placed.request.path = graph.path({{{static_cast<std::uint32_t>(all[i].lane)}, {0, 1}}});
+        placed.request.path =
+            graph.path({{{static_cast<std::uint32_t>(all[i].lane)}, {0, graph.n_layers()}}});
         placed.blocks = all[i].blocks;
         view.room[static_cast<std::size_t>(all[i].lane)] -= all[i].blocks;
         view.requests.push_back(std::move(placed));
@@ -57,6 +58,15 @@ TEST(Defragment, TheRequestThatJustSufficesMakesRoom) {
     ASSERT_EQ(moves.size(), 1U);
     EXPECT_EQ(moves[0].id.value, 2U);
     EXPECT_EQ(graph.edge(moves[0].to.front()).to, 1);
+}
+
+TEST(Defragment, LayersWithoutKvOfTheirOwnTakeNoRoom) {
+    const PipelineGraph graph = lanes(2, 4);
+    RoomView view = view_of(graph, 100, {{0, 10}, {0, 30}, {0, 10}, {1, 50}});
+    view.shared_kv_layers = 3;
+    const auto moves = plan_room(view, 80, 4, kHolds, kAny).moves;
+    ASSERT_EQ(moves.size(), 1U);
+    EXPECT_EQ(moves[0].id.value, 2U);
 }
 
 TEST(Defragment, LowPriorityMovesBeforeWhatFitsBetter) {

@@ -25,6 +25,7 @@ struct Case {
     bool prefix_cache = false;
     bool history = false;  // draws depend on all tokens before
     Preemption preemption = Preemption::automatic;
+    std::int32_t shared_kv_layers = 0;
 };
 
 void PrintTo(const Case& one, std::ostream* out) {
@@ -40,6 +41,7 @@ const std::vector<Case>& cases() {
         {"prefix_cache", 32, 1, 0, 0, true},
         {"only_a_last_round", 2, 1, 0, 0, false, true},
         {"swap", 29, 2, 0, 0, false, true, Preemption::swap},
+        {"shared_kv", 29, 2, 0, 0, false, true, Preemption::swap, 2},
     };
     return all;
 }
@@ -64,6 +66,7 @@ CoordinatorConfig config_of(const Case& what) {
     CoordinatorConfig config = MovingCluster::settings();
     config.prefix_cache = what.prefix_cache;
     config.preemption = what.preemption;
+    config.shared_kv_layers = what.shared_kv_layers;
     return config;
 }
 

@@ -53,18 +53,23 @@ std::vector<std::int32_t> nodes_of(const PipelineGraph& graph, const Path& path)
     return nodes;
 }
 
+// memory_tokens: in each layer with KV of its own.
 BalanceView view_of(const PipelineGraph& graph, std::int64_t memory_tokens,
-                    std::vector<BalanceRequest> requests) {
+                    std::vector<BalanceRequest> requests, std::int32_t shared_kv_layers = 0) {
     BalanceView view;
     view.graph = &graph;
+    view.shared_kv_layers = shared_kv_layers;
+    const auto own = [&](LayerRange layers) {
+        return spec::kv_layers(layers, graph.n_layers(), shared_kv_layers).size();
+    };
     for (const PipelineNode& node : graph.nodes()) {
-        view.nodes.emplace_back(node.layers.size(), memory_tokens * node.layers.size(), 0);
+        view.nodes.emplace_back(own(node.layers), memory_tokens * own(node.layers), 0);
     }
     for (const BalanceRequest& request : requests) {
         for (const std::int32_t e : request.path) {
             if (graph.edge(e).to == kCoordinator) continue;
             view.nodes[static_cast<std::size_t>(graph.edge(e).to)].add(
-                usage_at(request, graph.stage(graph.edge(e)).layers.size()));
+                usage_at(request, own(graph.stage(graph.edge(e)).layers)));
         }
     }
     view.requests = std::move(requests);
@@ -97,14 +102,18 @@ TEST(WidestPath, IsTheBestOfAllPaths) {
 
 TEST(Pairing, AFullNodeGivesToTheFreestPath) {
     const PipelineGraph graph = mesh(2, 3);
-    const BalanceView view = view_of(graph, 1000,
-                                     {{{1}, 0, 1, way(graph, {0, 3}), 480},
-                                      {{2}, 0, 2, way(graph, {0, 3}), 500},
-                                      {{3}, 0, 3, way(graph, {1, 4}), 400}});
-    const auto moves = plan_moves(view, {}, kAny);
-    ASSERT_EQ(moves.size(), 1U);
-    EXPECT_EQ(moves[0].id.value, 1U);  // the shorter one
-    EXPECT_EQ(nodes_of(graph, moves[0].to), (std::vector<std::int32_t>{2, 5}));
+    for (const std::int32_t shared_kv_layers : {0, 1}) {
+        SCOPED_TRACE(shared_kv_layers);
+        const BalanceView view = view_of(graph, 1000,
+                                         {{{1}, 0, 1, way(graph, {0, 3}), 480},
+                                          {{2}, 0, 2, way(graph, {0, 3}), 500},
+                                          {{3}, 0, 3, way(graph, {1, 4}), 400}},
+                                         shared_kv_layers);
+        const auto moves = plan_moves(view, {}, kAny);
+        ASSERT_EQ(moves.size(), 1U);
+        EXPECT_EQ(moves[0].id.value, 1U);  // the shorter one
+        EXPECT_EQ(nodes_of(graph, moves[0].to), (std::vector<std::int32_t>{2, 5}));
+    }
 }
 
 TEST(Pairing, NobodyMovesWhileAllHaveRoom) {

@@ -53,11 +53,12 @@ class MovingCluster {
 
     explicit MovingCluster(const CoordinatorConfig& config = settings(), std::int64_t pages = 900,
                            const std::vector<spec::NodeRole>& roles = {})
-        : coordinator_(config) {
+        : coordinator_(config), shared_kv_layers_(config.shared_kv_layers) {
         const std::vector<LayerRange> layers = {{0, 3}, {3, 6}, {0, 2}, {2, 6}};
         WorkerConfig how;
         how.block_size = kBlock;
         how.n_layers = kLayers;
+        how.shared_kv_layers = config.shared_kv_layers;
         how.max_batch_rows = 64;
         how.mixed_prefill_rows = 16;
         how.report_interval = base::from_ms(100);
@@ -369,16 +370,19 @@ class MovingCluster {
                     ? base::hash_pair(token, 11)
                     : machine.buffers.at(chunk.input.buffer).at(chunk.input.first_row + i));
         }
+        const LayerRange own = spec::kv_layers(chunk.layers, kLayers, shared_kv_layers_);
         for (std::int32_t layer = 0; layer < chunk.layers.size(); ++layer) {
+            // Layers without pages read those of the last layer before them.
+            const std::int32_t source = std::min(layer, own.size() - 1);
             const auto slot = [&](std::int32_t position) -> std::uint64_t& {
-                const std::size_t at = static_cast<std::size_t>(layer) * n_blocks +
+                const std::size_t at = static_cast<std::size_t>(source) * n_blocks +
                                        static_cast<std::size_t>(position / kBlock);
                 return block(machine.memory, chunk.pages.at(at))[position % kBlock];
             };
             for (std::size_t i = 0; i < rows.size(); ++i) {
                 const auto at = chunk.first_position + static_cast<std::int32_t>(i);
-                slot(at) = base::hash_pair(rows[i],
-                                           static_cast<std::uint64_t>(chunk.layers.begin + layer));
+                const auto salt = static_cast<std::uint64_t>(chunk.layers.begin + layer);
+                if (layer == source) slot(at) = base::hash_pair(rows[i], salt);
                 std::uint64_t seen = 1;
                 for (std::int32_t p = 0; p <= at; ++p) seen = base::hash_pair(seen, slot(p));
                 rows[i] = base::hash_pair(rows[i], seen);
@@ -426,6 +430,7 @@ class MovingCluster {
     }
 
     Coordinator coordinator_;
+    std::int32_t shared_kv_layers_;
     Planned placement_;
     std::vector<std::unique_ptr<Machine>> machines_;
     std::map<std::pair<TimePoint, std::uint64_t>, std::function<void()>> events_;

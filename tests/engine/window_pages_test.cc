@@ -1,5 +1,6 @@
 // Pages that a window has passed are given back, and others write to them: the tokens and
-// log-probabilities are those of a sequence that kept all of its pages, bit for bit.
+// log-probabilities are those of a sequence that kept all of its pages, bit for bit. So they are
+// where layers that read the keys and values of others have no pages.
 
 #include <cstring>
 #include <memory>
@@ -71,17 +72,24 @@ class WindowPages : public testing::TestWithParam<SynthKind> {
         auto config = model::read_model_config(**weights);
         if (!config.ok()) ADD_FAILURE() << config.error().message;
         window_ = config->attention_window();
+        shared_kv_layers_ = config->n_shared_kv_layers;
         auto backend = open_backend(file_.path(), test_options(kBlock, 1));
         if (!backend.ok()) ADD_FAILURE() << backend.error().message;
         backend_ = std::move(*backend);
     }
 
-    static core::WorkerConfig config(const spec::AttentionWindow& window) {
+    // Of a worker that keeps all pages, of all layers.
+    static core::WorkerConfig keeping_all() {
         core::WorkerConfig config;
         config.n_layers = kLayers;
         config.block_size = kBlock;
         config.max_batch_rows = config.mixed_prefill_rows = 7;
-        config.window = window;
+        return config;
+    }
+    core::WorkerConfig keeping_needed() const {
+        core::WorkerConfig config = keeping_all();
+        config.window = window_;
+        config.shared_kv_layers = shared_kv_layers_;
         return config;
     }
     static spec::SamplingParams sampling() {
@@ -95,6 +103,7 @@ class WindowPages : public testing::TestWithParam<SynthKind> {
 
     SynthFile file_;
     spec::AttentionWindow window_;
+    std::int32_t shared_kv_layers_ = 0;
     std::unique_ptr<Backend> backend_;
 };
 
@@ -102,13 +111,13 @@ TEST_P(WindowPages, OthersWriteToThemAndTheTokensStay) {
     base::Random random(11);
     const std::vector<Token> prompt = random_tokens(random, 61);
     ASSERT_TRUE(window_.any());
-    ServedWorker plain(*backend_, config({}), kPages);
+    ServedWorker plain(*backend_, keeping_all(), kPages);
     plain.start(key(1), prompt, sampling());
     const std::vector<ProducedToken> expected = plain.decode(key(1), 50);
     const std::int64_t all = plain.used_pages();
 
     Poisoned poisoned(*backend_);
-    ServedWorker worker(poisoned, config(window_), kPages);
+    ServedWorker worker(poisoned, keeping_needed(), kPages);
     worker.start(key(1), prompt, sampling());
     const std::vector<ProducedToken> got = worker.decode(key(1), 50);
     ASSERT_EQ(got.size(), expected.size());
@@ -117,9 +126,11 @@ TEST_P(WindowPages, OthersWriteToThemAndTheTokensStay) {
         EXPECT_EQ(got[i].top, expected[i].top) << "log-probabilities of token " << i;
     }
     EXPECT_GT(poisoned.given_back, 50);
-    const std::int64_t windowed = window_.count({0, kLayers});
+    const std::int64_t windowed =
+        window_.count(spec::kv_layers({0, kLayers}, kLayers, shared_kv_layers_));
     const std::int64_t most = window_.most_blocks(200, 1, kBlock);
-    EXPECT_LE(worker.used_pages(), all - windowed * ((61 + 50) / kBlock - most));
+    const std::int64_t blocks = (61 + 50) / kBlock;
+    EXPECT_LE(worker.used_pages(), all - windowed * (blocks - most) - shared_kv_layers_ * blocks);
 }
 
 TEST_P(WindowPages, AlsoOnVulkan) {
@@ -128,14 +139,14 @@ TEST_P(WindowPages, AlsoOnVulkan) {
     constexpr core::PageId kFew = 100;
     base::Random random(13);
     const std::vector<Token> prompt = random_tokens(random, 37);
-    ServedWorker plain(*backend_, config({}), kPages);
+    ServedWorker plain(*backend_, keeping_all(), kPages);
     plain.start(key(1), prompt, sampling());
     const std::vector<ProducedToken> expected = plain.decode(key(1), 10);
 
     auto backend = vulkan->open_backend(file_.path(), kBlock);
     ASSERT_TRUE(backend.ok()) << backend.error().message;
     Poisoned poisoned(**backend, kFew);
-    ServedWorker worker(poisoned, config(window_), kFew);
+    ServedWorker worker(poisoned, keeping_needed(), kFew);
     worker.start(key(1), prompt, sampling());
     const std::vector<ProducedToken> got = worker.decode(key(1), 10);
     ASSERT_EQ(got.size(), expected.size());
@@ -150,12 +161,12 @@ TEST_P(WindowPages, AlsoOnVulkan) {
 TEST_P(WindowPages, AlsoAfterDraftsThatWereWrong) {
     base::Random random(12);
     const std::vector<Token> prompt = random_tokens(random, 30);
-    ServedWorker plain(*backend_, config({}), kPages);
+    ServedWorker plain(*backend_, keeping_all(), kPages);
     plain.start(key(1), prompt, sampling());
     const std::vector<ProducedToken> expected = plain.decode(key(1), 40);
 
     Poisoned poisoned(*backend_);
-    ServedWorker worker(poisoned, config(window_), kPages);
+    ServedWorker worker(poisoned, keeping_needed(), kPages);
     worker.start(key(1), prompt, sampling());
     std::vector<ProducedToken> got = worker.take(key(1));
     while (got.size() < 40) {

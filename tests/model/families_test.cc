@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "model/gguf.h"
 #include "model/gguf_writer.h"
 #include "model/header_config.h"
@@ -514,6 +516,9 @@ TEST_F(Families, Gemma4EHasInputsOfLayersAndSharedKeys) {
     EXPECT_EQ(file->find_tensor("blk.5.attn_k.weight"), nullptr);
     const spec::ModelSpec spec = *read_model_spec(*file);
     EXPECT_EQ(spec.joined_layers, 7);
+    EXPECT_EQ(spec.shared_kv_layers, 5);
+    const auto json = nlohmann::json::parse(describe_json(*file));
+    EXPECT_EQ(json["spec"]["kv_bytes_per_token"], 5 * spec.kv_bytes_per_token_layer);
     EXPECT_EQ(spec.embedding_bytes, 0);
     std::int64_t all = 0, common = 0;
     for (const TensorInfo& tensor : file->tensors()) {

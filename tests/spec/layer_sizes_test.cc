@@ -96,6 +96,28 @@ TEST(JoinedLayers, AreHeldTogether) {
     EXPECT_EQ(typical_layer(model), 0);
 }
 
+TEST(SharedKv, TheLastLayersHaveNone) {
+    ModelSpec model;
+    model.n_layers = 10;
+    EXPECT_EQ(kv_layers(model, {2, 10}), (LayerRange{2, 10}));
+    EXPECT_EQ(most_kv_layers(model, 4, true), 4);
+    model.joined_layers = 4;
+    model.shared_kv_layers = 3;
+    EXPECT_EQ(kv_layers(model, {0, 10}), (LayerRange{0, 7}));
+    EXPECT_EQ(kv_layers(model, {2, 6}), (LayerRange{2, 6}));
+    EXPECT_EQ(kv_layers(model, {6, 10}), (LayerRange{6, 7}));
+    EXPECT_TRUE(kv_layers(model, {8, 10}).empty());
+    EXPECT_EQ(most_kv_layers(model, 6), 6);
+    EXPECT_EQ(most_kv_layers(model, 6, true), 3);
+    EXPECT_EQ(most_kv_layers(model, 7), 4) << "so many end with the last";
+    EXPECT_EQ(most_kv_layers(model, 10), 7);
+    EXPECT_EQ(most_kv_layers(model, 2, true), 1) << "nobody may hold them, and one has some";
+    EXPECT_EQ(most_kv_layers(model, 0), 0);
+    // Of the seven that have some, three keep 10 positions.
+    model.window = {10, false, {true, false, true, false, true, false, false, true, true, true}};
+    EXPECT_DOUBLE_EQ(kept_tokens(model, 100), (4 * 100 + 3 * 10) / 7.0);
+}
+
 TEST(LayerSizes, ALayerStandsForAll) {
     const auto typical = [](std::vector<std::int64_t> sizes) {
         ModelSpec model;

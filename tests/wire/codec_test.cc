@@ -215,6 +215,9 @@ TEST(Codec, FieldsOutOfRangeAreRefusedByName) {
     welcome.model.n_experts_used = 2;
     welcome.model.joined_layers = 3;
     expect_refused(welcome, 0, "joined_layers");
+    welcome.model.joined_layers = 2;
+    welcome.model.shared_kv_layers = 2;  // of nobody
+    expect_refused(welcome, 0, "shared_kv_layers");
 }
 
 TEST(Codec, AHelloOfAnOlderProtocolIsUnderstoodSoThatItCanBeRefusedByName) {

@@ -359,6 +359,8 @@ class RandomMessages {
         m.encoder = random_.chance(0.5);
         m.common_bytes = number(9999);
         m.joined_layers = small(static_cast<std::uint64_t>(m.n_layers) + 1);
+        if (m.joined_layers > 0)
+            m.shared_kv_layers = small(static_cast<std::uint64_t>(m.joined_layers));
         if (random_.chance(0.5)) return m;
         m.window.positions = 1 + small(9999);
         m.window.chunked = random_.chance(0.5);

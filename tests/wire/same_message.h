@@ -47,8 +47,8 @@ bool same_fields(const std::tuple<T...>& a, const std::tuple<T...>& b) {
 }
 
 inline auto fields_of(const spec::ModelSpec& m) {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, n, o, p, q, r, s] = m;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, n, o, p, q, r, s);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, n, o, p, q, r, s, t] = m;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, n, o, p, q, r, s, t);
 }
 inline auto fields_of(const spec::LinkSpec& m) {
     const auto& [a, b, c, d] = m;

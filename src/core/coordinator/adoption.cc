@@ -124,7 +124,7 @@ void Adoption::free_kept(const Kept& kept, const SequenceGroup* but_members_of) 
 bool Adoption::is_up(const Pipeline& pipeline) const {
     std::int32_t next = 0;
     for (const Stage& stage : pipeline) {
-        if (stage.layers.begin != next || stage.layers.empty()) return false;
+        if (stage.layers.begin != next || config_.kv_layers(stage.layers).empty()) return false;
         next = stage.layers.end;
         const auto worker = fleet_.find(stage.worker);
         if (worker == fleet_.end() || worker->second.gone || !worker->second.ready) return false;

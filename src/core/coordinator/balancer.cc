@@ -60,6 +60,7 @@ RequestState* Balancer::head_without_room() {
 BalanceView Balancer::node_view(TimePoint now) {
     BalanceView view;
     view.graph = &placements_.router()->graph();
+    view.shared_kv_layers = config_.shared_kv_layers;
     view.nodes = loads_.now();
     const auto node_at = [&](WorkerId worker) -> NodeLoad* {
         const std::int32_t node = view.graph->node_of(worker);
@@ -77,7 +78,7 @@ BalanceView Balancer::node_view(TimePoint now) {
         for (const Stage& stage : clearing_.pipeline) {
             NodeLoad* node = node_at(stage.worker);
             if (node == nullptr || head.running) continue;
-            node->add({UsageKind::head_of_line, tokens, stage.layers.size()});
+            node->add({UsageKind::head_of_line, tokens, demand_.kv_layers(stage.layers)});
         }
     }
     return view;
@@ -105,7 +106,7 @@ void Balancer::add_head(BalanceView& view) {
         if (to == spec::kCoordinator) continue;
         const Stage stage = view.graph->stage(view.graph->edge(e));
         view.nodes[static_cast<std::size_t>(to)].add(
-            {UsageKind::head_of_line, tokens, stage.layers.size()});
+            {UsageKind::head_of_line, tokens, demand_.kv_layers(stage.layers)});
     }
 }
 
@@ -124,7 +125,7 @@ bool Balancer::give_up_recovered(TimePoint now, const BalanceView& view) {
         for (const Stage& stage : state.pipeline) {
             const std::int32_t node = view.graph->node_of(stage.worker);
             if (node < 0 || stage_at(state.migration->pipeline, stage.worker) != nullptr) continue;
-            move.leaves.emplace_back(node, usage_at(seen, stage.layers.size()));
+            move.leaves.emplace_back(node, usage_at(seen, demand_.kv_layers(stage.layers)));
         }
     }
     const std::vector<RequestId> recovered =
@@ -169,6 +170,7 @@ void Balancer::make_room(TimePoint now) {
     if (now - clearing_.since < kStuck) return;
     RoomView view;
     view.graph = &placements_.router()->graph();
+    view.shared_kv_layers = config_.shared_kv_layers;
     for (const PipelineNode& node : view.graph->nodes()) {
         const auto it = fleet_.find(node.worker);
         if (it == fleet_.end()) {

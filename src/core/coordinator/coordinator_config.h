@@ -87,7 +87,8 @@ struct CoordinatorConfig {
     // nothing but embeddings is asked for. Then there is no prefix cache.
     bool encoder = false;
     std::int32_t block_size = 16;
-    spec::AttentionWindow window = {};  // of the model; workers have the same
+    spec::AttentionWindow window = {};  // of the model; workers have the same,
+    std::int32_t shared_kv_layers = 0;  // and this, which spec::ModelSpec explains
     std::int32_t max_waiting = 1024;    // more requests are refused with queue_full
     // The most tokens of waiting prompts; requests beyond are refused, too.
     std::int64_t max_waiting_tokens = std::int64_t{1} << 22;
@@ -148,6 +149,10 @@ struct CoordinatorConfig {
     // A request without a token for this long is tried again; without one for twice as long it ends
     // with an error.
     Duration stall_timeout = base::from_seconds(300);
+
+    LayerRange kv_layers(LayerRange layers) const {
+        return spec::kv_layers(layers, n_layers, shared_kv_layers);
+    }
 };
 
 // Moves requests as Llumnix is published (PairingRule::llumnix): sources and destinations are less

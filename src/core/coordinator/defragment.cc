@@ -13,6 +13,13 @@ namespace {
 
 constexpr std::int32_t kPaths = 4;  // the most paths that are tried
 
+// Returns how many layers with KV of their own the edge's head runs.
+std::int32_t kv_layers_at(const RoomView& view, std::int32_t e) {
+    const PipelineGraph& graph = *view.graph;
+    const LayerRange layers = graph.stage(graph.edge(e)).layers;
+    return spec::kv_layers(layers, graph.n_layers(), view.shared_kv_layers).size();
+}
+
 std::size_t index(std::int32_t i) {
     return static_cast<std::size_t>(i);
 }
@@ -21,11 +28,15 @@ std::size_t index(std::int32_t i) {
 class Clearing {
   public:
     Clearing(const RoomView& view, const Path& path, std::int64_t blocks, const MayTake& may_take)
-        : graph_(*view.graph), may_take_(may_take), room_(view.room), requests_(view.requests) {
+        : view_(view),
+          graph_(*view.graph),
+          may_take_(may_take),
+          room_(view.room),
+          requests_(view.requests) {
         for (const std::int32_t e : path) {
             const std::int32_t node = graph_.edge(e).to;
             if (node == spec::kCoordinator) continue;
-            room_[index(node)] -= blocks * graph_.stage(graph_.edge(e)).layers.size();
+            room_[index(node)] -= blocks * kv_layers_at(view_, e);
             nodes_.push_back(node);
         }
     }
@@ -49,7 +60,7 @@ class Clearing {
     std::int64_t pages_at(const PlacedRequest& placed, const Path& path, std::int32_t node) const {
         for (const std::int32_t e : path) {
             if (graph_.edge(e).to != node) continue;
-            return placed.blocks * graph_.stage(graph_.edge(e)).layers.size();
+            return placed.blocks * kv_layers_at(view_, e);
         }
         return 0;
     }
@@ -87,7 +98,7 @@ class Clearing {
                                if (to == spec::kCoordinator) return kAny;
                                if (to == cleared) return -1.0;
                                const Stage stage = graph_.stage(graph_.edge(e));
-                               const std::int64_t more = placed.blocks * stage.layers.size() -
+                               const std::int64_t more = placed.blocks * kv_layers_at(view_, e) -
                                                          pages_at(placed, placed.request.path, to);
                                if (more <= 0) return kAny;
                                const std::int64_t left = room_[index(to)] - more;
@@ -109,9 +120,10 @@ class Clearing {
     void add(const PlacedRequest& placed, std::int32_t e, std::int64_t sign) {
         const std::int32_t node = graph_.edge(e).to;
         if (node == spec::kCoordinator) return;
-        room_[index(node)] += sign * placed.blocks * graph_.stage(graph_.edge(e)).layers.size();
+        room_[index(node)] += sign * placed.blocks * kv_layers_at(view_, e);
     }
 
+    const RoomView& view_;
     const PipelineGraph& graph_;
     const MayTake& may_take_;
     std::vector<std::int64_t> room_;  // the waiting request's part is already taken off
@@ -139,7 +151,8 @@ RoomPlan plan_room(const RoomView& view, std::int64_t blocks, std::int32_t most_
             if (to == spec::kCoordinator) return std::numeric_limits<double>::infinity();
             const Stage stage = graph.stage(graph.edge(e));
             if (excluded[index(to)] != 0 || !may_hold(stage.worker, stage.layers)) return -1.0;
-            return shift + static_cast<double>(view.room[index(to)] - blocks * stage.layers.size());
+            return shift +
+                   static_cast<double>(view.room[index(to)] - blocks * kv_layers_at(view, e));
         });
         if (nearest.path.empty() || nearest.width >= shift) return {};
         Clearing clearing(view, nearest.path, blocks, may_take);

@@ -16,6 +16,7 @@ struct PlacedRequest {
 
 struct RoomView {
     const PipelineGraph* graph = nullptr;
+    std::int32_t shared_kv_layers = 0;  // as in CoordinatorConfig
     // By node, these are the pages that the estimate still gives away, below 0 where it was
     // exceeded.
     std::vector<std::int64_t> room;

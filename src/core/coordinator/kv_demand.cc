@@ -53,17 +53,19 @@ std::int64_t KvDemand::blocks_to_end(const RequestState& state) const {
 
 std::int64_t KvDemand::pages(const BlockDemand& demand, LayerRange layers,
                              std::int64_t rows) const {
-    const std::int64_t all = demand.blocks * layers.size();
+    const LayerRange own = config_.kv_layers(layers);
+    const std::int64_t all = demand.blocks * own.size();
     if (demand.keeps_all || !config_.window.any()) return all;
     const std::int64_t most =
         config_.window.most_blocks(demand.blocks * config_.block_size, rows, config_.block_size);
-    return all - (demand.blocks - most) * config_.window.count(layers);
+    return all - (demand.blocks - most) * config_.window.count(own);
 }
 
 std::int64_t KvDemand::mean_blocks(const BlockDemand& demand) const {
     if (demand.keeps_all || !config_.window.any()) return demand.blocks;
-    const std::int64_t n = config_.n_layers;
-    return (pages(demand, {0, config_.n_layers}) + n - 1) / n;
+    const LayerRange all{0, config_.n_layers};
+    const std::int64_t n = kv_layers(all);
+    return (pages(demand, all) + n - 1) / n;
 }
 
 std::int64_t KvDemand::given_back(const RequestState& state) const {

@@ -41,9 +41,11 @@ class KvDemand {
     std::int64_t most_pages(const BlockDemand& demand, LayerRange layers) const {
         return pages(demand, layers, 1 + std::max(0, config_.speculation.draft_rows));
     }
-    // Returns the pages in the mean of all layers.
+    // Returns how many of these layers have pages.
+    std::int32_t kv_layers(LayerRange layers) const { return config_.kv_layers(layers).size(); }
+    // Returns the pages in the mean of all layers that have some.
     std::int64_t mean_blocks(const BlockDemand& demand) const;
-    // Returns the tokens that fill the pages of the request's blocks, in the mean of all layers.
+    // Returns the tokens that fill the pages of the request's blocks, in that mean.
     std::int64_t tokens_held(const RequestState& state) const {
         return mean_blocks(of(state, blocks_held(state))) * config_.block_size;
     }

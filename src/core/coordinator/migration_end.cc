@@ -307,7 +307,8 @@ std::string Migrations::check(const RequestState& request) const {
             }
         }
     }
-    return layers == config_.n_layers ? "" : who + ": not all layers are copied, or some twice";
+    const std::int32_t all = config_.kv_layers({0, config_.n_layers}).size();
+    return layers == all ? "" : who + ": not all layers are copied, or some twice";
 }
 
 std::size_t Migrations::extra_charges() const {

@@ -54,10 +54,15 @@ class Round {
         return found;
     }
 
-    // Returns the layers that the request runs at the node; 0: none.
+    // Returns how many layers with KV of their own the edge's head runs.
+    std::int32_t kv_layers_at(std::int32_t e) const {
+        const LayerRange layers = graph_.stage(graph_.edge(e)).layers;
+        return spec::kv_layers(layers, graph_.n_layers(), view_.shared_kv_layers).size();
+    }
+    // Returns as many as the request runs at the node; 0: none.
     std::int32_t layers_at(const Path& path, std::int32_t n) const {
         for (const std::int32_t e : path) {
-            if (graph_.edge(e).to == n) return graph_.stage(graph_.edge(e)).layers.size();
+            if (graph_.edge(e).to == n) return kv_layers_at(e);
         }
         return 0;
     }
@@ -105,14 +110,15 @@ class Round {
         if (to == source) return -1;
         const Stage stage = graph_.stage(graph_.edge(e));
         const std::int32_t had = layers_at(request.path, to);
-        if (stage.layers.size() <= had) return std::numeric_limits<double>::infinity();
+        const std::int32_t layers = kv_layers_at(e);
+        if (layers <= had) return std::numeric_limits<double>::infinity();
         if (gave_[index(to)] != 0 || took_[index(to)] != 0) return -1;
         if (node(to).freeness() <= config_.destination_above) return -1;
         if (!may_take_(request, stage.worker, stage.layers)) return -1;
         if (as_llumnix()) return node(to).freeness();
         NodeLoad load = node(to);
         if (had > 0) load.remove(usage_at(request, had));
-        load.add(usage_at(request, stage.layers.size()));
+        load.add(usage_at(request, layers));
         return load.freeness();
     }
 
@@ -161,7 +167,7 @@ class Round {
             for (const std::int32_t e : *path) {
                 const std::int32_t n = graph_.edge(e).to;
                 if (n == spec::kCoordinator) continue;
-                const Usage usage = usage_at(request, graph_.stage(graph_.edge(e)).layers.size());
+                const Usage usage = usage_at(request, kv_layers_at(e));
                 if (path == &from) {
                     node(n).remove(usage);
                 } else {

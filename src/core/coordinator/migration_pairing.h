@@ -64,6 +64,7 @@ struct PairingConfig {
 
 struct BalanceView {
     const PipelineGraph* graph = nullptr;
+    std::int32_t shared_kv_layers = 0;  // as in CoordinatorConfig
     // The loads of all requests, by index in the graph.
     std::vector<NodeLoad> nodes;
     // By node: it had to preempt lately, which makes it a source.

@@ -14,11 +14,12 @@ namespace {
 // So many blocks are reserved beyond what there is now, for what is decoded while the KV is copied.
 constexpr std::int64_t kBlocksAhead = 8;
 
-std::vector<Migration::Transfer> transfers_between(const Pipeline& from, const Pipeline& to) {
+std::vector<Migration::Transfer> transfers_between(const Pipeline& from, const Pipeline& to,
+                                                   const CoordinatorConfig& config) {
     std::vector<Migration::Transfer> transfers;
     for (const Stage& old : from) {
         for (const Stage& next : to) {
-            const LayerRange both = intersect(old.layers, next.layers);
+            const LayerRange both = config.kv_layers(intersect(old.layers, next.layers));
             if (!both.empty()) transfers.push_back({old.worker, next.worker, both});
         }
     }
@@ -142,7 +143,8 @@ std::string Migrations::why_not_at(const RequestState& state, const Stage& stage
         return who() + " has no room";
     }
     for (const Stage& old : state.pipeline) {
-        if (old.worker == stage.worker || intersect(old.layers, stage.layers).empty()) continue;
+        const LayerRange both = config_.kv_layers(intersect(old.layers, stage.layers));
+        if (old.worker == stage.worker || both.empty()) continue;
         if (placements_.link_down(old.worker, stage.worker)) {
             return worker_text(old.worker) + " does not reach " + who();
         }
@@ -150,8 +152,8 @@ std::string Migrations::why_not_at(const RequestState& state, const Stage& stage
             return who() + " keeps its KV in another format than " + worker_text(old.worker);
         }
         const std::int64_t last = config_.migration.last_round_blocks + 1;
-        const std::int64_t pages = std::min<std::int64_t>(last, demand_.blocks_held(state)) *
-                                   intersect(old.layers, stage.layers).size();
+        const std::int64_t pages =
+            std::min<std::int64_t>(last, demand_.blocks_held(state)) * both.size();
         if (time_to_copy(old.worker, stage.worker, pages, true) > config_.migration.hold_timeout) {
             return "the link from " + worker_text(old.worker) + " to " + who() + " is too slow";
         }
@@ -213,7 +215,7 @@ bool Migrations::begin_migration(TimePoint now, RequestState& state, const Path&
     move.attempt = ++state.last_attempt;
     move.path = path;
     move.pipeline = placements_.router()->graph().pipeline(path);
-    move.transfers = transfers_between(state.pipeline, move.pipeline);
+    move.transfers = transfers_between(state.pipeline, move.pipeline, config_);
     for (const Stage& stage : move.pipeline) move.unreserved.push_back(stage.worker);
     move.given_back = demand_.given_back(state);
     move.began = move.heard = now;
@@ -262,8 +264,10 @@ void Migrations::reserve(TimePoint now, RequestState& state) {
     move.reserved_blocks = std::max({move.reserved_blocks, has, soon});
     move.asked = now;
     for (const Stage& stage : move.pipeline) {
-        const ReserveKv message{
-            {state.request.id, move.attempt}, stage.layers, move.reserved_blocks, move.given_back};
+        const ReserveKv message{{state.request.id, move.attempt},
+                                config_.kv_layers(stage.layers),
+                                move.reserved_blocks,
+                                move.given_back};
         out_.to_worker(stage.worker, message);
     }
 }

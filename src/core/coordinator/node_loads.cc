@@ -15,7 +15,8 @@ std::vector<NodeLoad> NodeLoads::now() {
         const std::int64_t memory = pages * config_.block_size;
         const auto headroom =
             static_cast<std::int64_t>(config_.balance.headroom * static_cast<double>(memory));
-        NodeLoad& load = nodes.emplace_back(std::max(1, node.layers.size()), memory, headroom);
+        const std::int32_t layers = std::max(1, demand_.kv_layers(node.layers));
+        NodeLoad& load = nodes.emplace_back(layers, memory, headroom);
         load.add(loads_.nodes()[nodes.size() - 1]);
         if (it != fleet_.end() && it->second.draining) load.add({UsageKind::draining});
     }

@@ -50,7 +50,8 @@ Path PrefixRouting::prefer_prefix(RequestState& state, const std::vector<PrefixH
     };
     const auto ahead_s = [&](WorkerId worker, std::int64_t saved_tokens) {
         const WorkerState& at = fleet_.at(worker);
-        const std::int64_t tokens = at.kv.charged() * config_.block_size / at.layers.size();
+        const std::int32_t layers = std::max(1, config_.kv_layers(at.layers).size());
+        const std::int64_t tokens = at.kv.charged() * config_.block_size / layers;
         return static_cast<double>(tokens - saved_tokens) / flow_of(worker);
     };
     const PrefixHit* best = nullptr;

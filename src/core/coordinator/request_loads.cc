@@ -38,7 +38,7 @@ void RequestLoads::update(const PipelineGraph& graph, std::uint64_t router,
         if (one.stages.empty()) {
             for (const Stage& stage : pipeline_of(state)) {
                 const std::int32_t node = graph.node_of(stage.worker);
-                if (node >= 0) one.stages.emplace_back(node, stage.layers.size());
+                if (node >= 0) one.stages.emplace_back(node, demand.kv_layers(stage.layers));
             }
         }
         count(one, true);

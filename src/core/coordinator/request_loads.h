@@ -43,7 +43,7 @@ class RequestLoads {
     };
     struct Counted {
         Look look;
-        std::vector<std::pair<std::int32_t, std::int32_t>> stages;  // node, layers
+        std::vector<std::pair<std::int32_t, std::int32_t>> stages;  // node, layers with KV
     };
     void count(const Counted& one, bool add);
 

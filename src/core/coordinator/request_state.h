@@ -17,6 +17,7 @@
 #include "core/protocol/coordinator_actions.h"
 #include "core/protocol/request.h"
 #include "core/routing/pipeline_graph.h"
+#include "spec/attention_window.h"
 
 // This is what the coordinator knows of one request.
 
@@ -58,8 +59,8 @@ struct Drafting {
 
 // A request that is on its way to another pipeline (core/coordinator/migrations.h).
 struct Migration {
-    // The layers that a worker of the old pipeline and one of the new have in common; both may be
-    // the same worker.
+    // The layers with KV of their own that a worker of the old pipeline and one of the new have in
+    // common; both may be the same worker.
     struct Transfer {
         WorkerId from;
         WorkerId to;

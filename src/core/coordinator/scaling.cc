@@ -32,7 +32,8 @@ std::optional<DrainWorker> Scaling::scale(TimePoint now) {
         const auto it = fleet_.find(nodes[i].worker);
         if (it == fleet_.end()) continue;
         view.nodes.push_back({nodes[i].worker, loads.nodes[i]});
-        const Usage demand = {UsageKind::head_of_line, waits, std::max(1, nodes[i].layers.size())};
+        const std::int32_t layers = std::max(1, demand_.kv_layers(nodes[i].layers));
+        const Usage demand = {UsageKind::head_of_line, waits, layers};
         if (waits > 0) view.nodes.back().load.add(demand);
         // Whether the others can hold the model is seen when it is planned without this
         // worker.

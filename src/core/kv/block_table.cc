@@ -8,15 +8,16 @@
 
 namespace helix::core {
 
-BlockTable::BlockTable(LayerRange layers, std::int32_t block_size, bool named,
+BlockTable::BlockTable(LayerRange layers, LayerRange kv_layers, std::int32_t block_size, bool named,
                        const spec::AttentionWindow* window)
     : block_size_(block_size),
-      layers_(layers.size()),
-      first_layer_(layers.begin),
-      windowed_(window == nullptr ? 0 : window->count(layers)),
+      layers_(kv_layers.size()),
+      first_layer_(kv_layers.begin),
+      windowed_(window == nullptr ? 0 : window->count(kv_layers)),
       named_(named),
+      without_kv_(layers.end - kv_layers.end),
       window_(windowed_ == 0 ? nullptr : window) {
-    CHECK(!layers.empty());
+    CHECK(!kv_layers.empty() && kv_layers.begin == layers.begin && without_kv_ >= 0);
     CHECK(block_size > 0);
 }
 
@@ -185,12 +186,14 @@ std::vector<PageId> BlockTable::flatten(std::int64_t tokens) const {
     const std::int64_t n_blocks = blocks_for(tokens);
     CHECK(n_blocks <= blocks_ && named_);
     std::vector<PageId> pages;
-    pages.reserve(slot(n_blocks, 0));
+    const auto all = static_cast<std::size_t>(n_blocks * (layers_ + without_kv_));
+    pages.reserve(all);
     for (std::int64_t layer = 0; layer < layers_; ++layer) {
         for (std::int64_t block = 0; block < n_blocks; ++block) {
             pages.push_back(pages_[slot(block, layer)]);
         }
     }
+    pages.resize(all, kNoPage);
     return pages;
 }
 

@@ -19,13 +19,20 @@ namespace helix::core {
 // A table that is made without names only counts its pages. It has them from when they are named,
 // which is before anybody shares, sends or swaps them.
 //
+// The last of the layers may have no KV of their own: they take no pages, and "layers" means the
+// others, but in flatten().
+//
 // Where some of the layers have a window, their first blocks can be given back; the others stay.
 // kNoPage stands in their place.
 class BlockTable {
   public:
-    // The window, if there is one, must outlive the table and its forks.
-    BlockTable(LayerRange layers, std::int32_t block_size, bool named = true,
+    // The window, if there is one, must outlive the table and its forks. kv_layers: those of the
+    // layers, the first, that have KV of their own, which are not none.
+    BlockTable(LayerRange layers, LayerRange kv_layers, std::int32_t block_size, bool named = true,
                const spec::AttentionWindow* window = nullptr);
+    BlockTable(LayerRange layers, std::int32_t block_size, bool named = true,
+               const spec::AttentionWindow* window = nullptr)
+        : BlockTable(layers, layers, block_size, named, window) {}
 
     // Returns the pages that growing to hold these tokens would take from the pool; 0 when it
     // already does.
@@ -77,7 +84,7 @@ class BlockTable {
 
     std::int64_t page_count() const;
     // pages[(layer - layers.begin) * n_blocks + block], as BatchChunk::pages wants them, for the
-    // first n_blocks = ceil(tokens / block_size) blocks.
+    // first n_blocks = ceil(tokens / block_size) blocks. kNoPage for layers without KV.
     std::vector<PageId> flatten(std::int64_t tokens) const;
     std::size_t full_blocks(std::int64_t tokens) const {
         return static_cast<std::size_t>(tokens / block_size_);
@@ -106,6 +113,7 @@ class BlockTable {
     std::int32_t windowed_ = 0;  // of the layers, those with a window
     bool named_;
     bool may_share_ = false;       // the page that is written next may be in others' tables
+    std::int32_t without_kv_;      // layers that follow on those above
     std::int64_t blocks_ = 0;      // of each layer,
     std::int64_t given_back_ = 0;  // and of these, the first ones of layers with a window
     std::vector<PageId> pages_;    // [block][layer]

@@ -140,7 +140,8 @@ struct SwapSequences {
 
 // A request moves to another pipeline as its next attempt. Its KV goes ahead, worker to worker, and
 // waits there under the key of that attempt. The attempt's first rows (SequenceStart::cached names
-// the tokens whose KV is waiting) take it over; FreeSequences gives it back.
+// the tokens whose KV is waiting) take it over; FreeSequences gives it back. The layers of these
+// messages are those with KV of their own (WorkerConfig::kv_layers).
 
 // To each stage of the new pipeline: take pages for the KV that will come, this many blocks of all
 // these layers; of layers with a window (WorkerConfig::window) without the first ones, which were

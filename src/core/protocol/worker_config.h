@@ -41,6 +41,11 @@ struct WorkerConfig {
     // Pages that lie before the window of every later row are given back, unless whole prompts run
     // (prompts_first): vLLM's order is simulated with the KV memory that it was published with.
     spec::AttentionWindow window = {};
+    std::int32_t shared_kv_layers = 0;  // as spec::ModelSpec has them: these take no pages
+
+    LayerRange kv_layers(LayerRange layers) const {
+        return spec::kv_layers(layers, n_layers, shared_kv_layers);
+    }
 };
 
 }  // namespace helix::core

@@ -187,7 +187,8 @@ std::string Worker::Impl::cannot_send(const SendKv& message, const KvSpan& span)
     const Sequence* seq = sequences.find(key);
     if (seq == nullptr || seq->ending) return who + " is not here";
     if (seq->swapped) return who + " is swapped out";
-    if (!seq->layers.contains(message.layers)) return who + " does not run these layers here";
+    if (!config.kv_layers(seq->layers).contains(message.layers))
+        return who + " does not run these layers here";
     if (span.first_block < 0 || seq->computed < span.tokens) {
         return who + " has " + std::to_string(seq->computed) + " tokens here, not " +
                std::to_string(span.tokens);
@@ -425,7 +426,8 @@ void Worker::Impl::on(const KvImported& event, std::vector<WorkerAction>& action
 
 bool Worker::Impl::adopt(Sequence& seq) {
     const auto found = parcels.find(head(seq.key));
-    if (found == parcels.end() || found->second.layers() != seq.layers) return false;
+    const LayerRange layers_moved = config.kv_layers(seq.layers);
+    if (found == parcels.end() || found->second.layers() != layers_moved) return false;
     const std::int32_t cached = seq.start->cached_tokens();
     const std::int64_t needless = seq.table.needless_blocks(cached);
     const std::vector<PageId> pages = found->second.pages_of(
@@ -433,7 +435,7 @@ bool Worker::Impl::adopt(Sequence& seq) {
             return seq.table.is_given_back(block, layer, needless);
         });
     if (pages.empty()) return false;
-    const auto size = static_cast<std::size_t>(seq.layers.size());
+    const auto size = static_cast<std::size_t>(layers_moved.size());
     for (std::size_t at = 0; at < pages.size(); at += size) {
         seq.table.share_block(std::span(pages).subspan(at, size), pool);
     }

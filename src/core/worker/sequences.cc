@@ -157,13 +157,15 @@ Refusal Worker::Impl::admit(const StageInput& input, std::vector<WorkerAction>& 
     if (stage->layers.empty() || !layers.contains(stage->layers)) {
         return failed("this worker does not hold the pipeline's layers");
     }
+    const LayerRange kv_layers = config.kv_layers(stage->layers);
+    if (kv_layers.empty()) return failed("the layers read keys and values that are not here");
     const std::int32_t cached = input.start->cached_tokens();
     if (cached != input.first_position) {
         return failed("first rows at " + std::to_string(input.first_position) +
                       " after a prefix of " + std::to_string(cached) + " tokens");
     }
     Sequence& sequence = sequences.make(
-        input.key, input.start, static_cast<std::size_t>(stage - pipeline.begin()),
+        input.key, input.start, static_cast<std::size_t>(stage - pipeline.begin()), kv_layers,
         config.block_size, config.prefix_cache, config.list_pages, window_of(*input.start));
     sequence.began = now;
     Refusal refusal = find_pages(sequence);

@@ -172,7 +172,7 @@ void Worker::Impl::plan_swaps(BatchPlan& plan, RunningBatch& batch,
 
 bool Worker::Impl::swap_in(const std::vector<Sequence*>& group, BatchPlan& plan) {
     std::int64_t appended = 0;
-    for (const Sequence* seq : group) appended += seq->layers.size();
+    for (const Sequence* seq : group) appended += config.kv_layers(seq->layers).size();
     const std::int64_t pages = distinct_pages(group);
     if (!can_swap_in(pages, appended, pool.free_pages(), pool.total())) return false;
     make_room(pages);

@@ -131,15 +131,16 @@ struct alignas(64) Sequence {
     std::unique_ptr<SequenceExtras> extras;  // null: it has none
 
     // stage is this worker's in start's pipeline; cached says that there is a prefix cache, named
-    // that somebody asks for its pages. window: as BlockTable has it.
+    // that somebody asks for its pages. kv_layers, window: as BlockTable has them.
     Sequence(const SequenceKey& k, base::SharedValue<SequenceStart> s, std::size_t stage,
-             std::int32_t block_size, bool cached, bool named, const spec::AttentionWindow* window)
+             LayerRange kv_layers, std::int32_t block_size, bool cached, bool named,
+             const spec::AttentionWindow* window)
         : key(k),
           prompt_tokens(s->prompt_tokens),
           layers(s->pipeline[stage].layers),
           timed(s->timed),
           high_priority(s->high_priority),
-          table(layers, block_size, named, window),
+          table(layers, kv_layers, block_size, named, window),
           start(std::move(s)) {
         last_stage = stage + 1 == start->pipeline.size();
         if (last_stage) {

@@ -152,7 +152,7 @@ Result<std::int64_t> ModelledBackend::load(spec::LayerRange layers) {
     }
     const std::int64_t weights = spec::stored_bytes(model, layers);
     const std::int64_t page_bytes = model.kv_bytes_per_token_layer * options_.block_size;
-    const std::int64_t needed = weights + page_bytes * layers.size();
+    const std::int64_t needed = weights + page_bytes * spec::kv_layers(model, layers).size();
     if (options_.memory_bytes < needed) {
         return Error{Errc::unavailable,
                      fmt::format("layers [{}, {}) need {} bytes more memory", layers.begin,
@@ -314,7 +314,8 @@ Result<std::uint64_t> ModelledBackend::run_row(const core::BatchChunk& chunk, st
     }
     const auto n_blocks = chunk.pages.size() / static_cast<std::size_t>(chunk.layers.size());
     const auto block_size = static_cast<std::size_t>(options_.block_size);
-    for (std::int32_t layer = chunk.layers.begin; layer < chunk.layers.end; ++layer) {
+    const spec::LayerRange own = spec::kv_layers(options_.model, chunk.layers);
+    for (std::int32_t layer = own.begin; layer < own.end; ++layer) {
         const std::size_t base = static_cast<std::size_t>(layer - chunk.layers.begin) * n_blocks;
         const auto slot = [&](std::int32_t at) -> std::uint32_t* {
             const std::size_t block = static_cast<std::size_t>(at) / block_size;

@@ -260,14 +260,14 @@ base::Result<std::int64_t> ModelRunner::load(spec::LayerRange layers) {
     const std::int64_t budget =
         options_.memory_bytes > 0 ? options_.memory_bytes : device_->memory_bytes();
     const std::int64_t page = kv_page_.page_bytes();
-    const std::int64_t least = weights + layers.size() * page;
+    const std::int64_t least_kv = config_.kv_layers(layers).size() * page;
+    const std::int64_t least = weights + least_kv;
     if (least > budget) {
         return base::Error{
             base::Errc::unavailable,
             fmt::format("layers [{}, {}) need {} bytes of weights and at least {} of KV pages; the "
                         "memory budget is {}: {} bytes are missing",
-                        layers.begin, layers.end, weights, layers.size() * page, budget,
-                        least - budget)};
+                        layers.begin, layers.end, weights, least_kv, budget, least - budget)};
     }
     device_->expect_matrices(weights);
     const base::Status loaded = load_weights(loader, layers);
@@ -312,6 +312,7 @@ base::Status ModelRunner::check_chunk(const core::BatchChunk& chunk,
             continue;
         }
         const auto layer = chunk.layers.begin + static_cast<std::int32_t>(i / blocks);
+        if (config_.shares_kv(layer)) continue;  // it reads the pages of another
         const std::int32_t first = ops::first_attended(
             chunk.first_position, config_.window_of(layer), config_.chunked_attention);
         if (i % blocks >= first / options_.block_size) {

@@ -119,8 +119,7 @@ class Answering {
         for (std::size_t n = 0; n < side.report.placement.layers.size(); ++n) {
             const spec::LayerRange layers = side.report.placement.layers[n];
             if (layers.empty()) continue;
-            const double tokens =
-                side.problem.capacities.nodes[n].kv_tokens[static_cast<std::size_t>(layers.size())];
+            const double tokens = side.problem.capacities.kv_tokens(n, side.problem.model, layers);
             const double page = sim::simulated_worker().block_size;
             least = std::min(least, std::floor(tokens / page) * page - 1);
         }

@@ -110,7 +110,7 @@ base::Result<Simulated> simulate_own(const Problem& problem, spec::PlacementFile
                        sim::helix_start_s(setup)};
     for (std::size_t n = 0; n < layout.placement.layers.size(); ++n) {  // pages
         world.kv_capacity[n] = std::floor(setup.kv_tokens[n] / setup.worker.block_size) *
-                               layout.placement.layers[n].size();
+                               spec::kv_layers(problem.model, layout.placement.layers[n]).size();
     }
     world.placement.layers.resize(problem.cluster.nodes.size());
     return simulate_watched(

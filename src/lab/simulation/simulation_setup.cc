@@ -149,7 +149,7 @@ sim::HelixSetup helix_setup(const Problem& problem, const spec::Placement& place
     setup.flows = flows;
     setup.kv_tokens.resize(problem.cluster.nodes.size());
     for (std::size_t n = 0; n < placement.layers.size(); ++n) {
-        setup.kv_tokens[n] = problem.capacities.kv_tokens(n, placement.layers[n].size());
+        setup.kv_tokens[n] = problem.capacities.kv_tokens(n, problem.model, placement.layers[n]);
     }
     return setup;
 }

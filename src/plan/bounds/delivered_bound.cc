@@ -288,7 +288,8 @@ DeliveredBound delivered_bound(const Problem& problem, const spec::CostModel& co
     bound.unlinked_tokens_per_s = bound.compute_tokens_per_s;
     bound.travel_s = least_travel_s(problem);
     // Where layers keep different parts of a context, it is not known which a machine holds.
-    if (search.most_held() >= kNoMemoryLimit || problem.model.window.any()) return bound;
+    const bool unequal = problem.model.window.any() || problem.model.shared_kv_layers > 0;
+    if (search.most_held() >= kNoMemoryLimit || unequal) return bound;
     const auto lowest_below = [&](double high) {
         return lowest_proven(high, tolerance, search,
                              [&](double flow) { return search.proves(flow); });

@@ -117,8 +117,10 @@ double Evaluator::depth_estimate(std::span<const LayerRange> layers) const {
 double Evaluator::least_kv_tokens(std::span<const LayerRange> layers) const {
     std::vector<double> tokens(at(problem_.model.n_layers), 0.0);
     for (std::size_t i = 0; i < layers.size(); ++i) {
+        const double held =
+            layers[i].empty() ? 0 : problem_.capacities.kv_tokens(i, problem_.model, layers[i]);
         for (std::int32_t l = layers[i].begin; l < layers[i].end; ++l) {
-            tokens[at(l)] += problem_.capacities.nodes[i].kv_tokens[at(layers[i].size())];
+            tokens[at(l)] += held;
         }
     }
     return *std::min_element(tokens.begin(), tokens.end());

@@ -114,7 +114,7 @@ Room kv_room(const PerformanceModel::Impl& model, std::span<const spec::LayerRan
         const spec::LayerRange range = layers[i];
         const double use = use_of(i);
         if (range.empty() || (use <= 0 && !reference)) continue;
-        const double kv = model.problem.capacities.nodes[i].kv_tokens[at(range.size())];
+        const double kv = model.problem.capacities.kv_tokens(i, model.problem.model, range);
         for (std::int32_t l = range.begin; l < range.end; ++l) {
             const double part = use / scratch.layer_use[at(l)] / kFullUse;
             scratch.layer_kv[at(l)] += kv * std::min(1.0, part);

@@ -27,7 +27,7 @@ double kv_bytes_left(const NodeSpec& node, const ModelSpec& model, std::int32_t 
     double reserve = rule.kv_reserve * memory;
     const double one_sequence = static_cast<double>(model.kv_bytes_per_token_layer) *
                                 spec::kept_tokens(model, model.context_length) *
-                                static_cast<double>(layers);
+                                static_cast<double>(spec::most_kv_layers(model, layers, last));
     if (one_sequence > 0) reserve = std::min(reserve, one_sequence);
     return left >= reserve ? left : -1;
 }
@@ -86,6 +86,14 @@ double CapacityTable::kv_tokens(std::size_t node, std::int32_t layers) const {
     return beyond_tables[node].kv_tokens[j];
 }
 
+double CapacityTable::kv_tokens(std::size_t node, const ModelSpec& model,
+                                spec::LayerRange layers) const {
+    const double tokens = kv_tokens(node, layers.size());
+    if (model.shared_kv_layers == 0 || layers.empty()) return tokens;
+    return tokens * spec::most_kv_layers(model, layers.size()) /
+           std::max(1, spec::kv_layers(model, layers).size());
+}
+
 CapacityTable capacity_from_costs(const spec::ClusterSpec& cluster, const ModelSpec& model,
                                   const spec::CostModel& costs, const Workload& workload,
                                   const MemoryRule& rule) {
@@ -107,8 +115,8 @@ CapacityTable capacity_from_costs(const spec::ClusterSpec& cluster, const ModelS
         capacity.kv_tokens.push_back(0);
         for (std::int32_t j = 1; j <= capacity.most(); ++j) {
             const double left = kv_bytes_left(node, model, j, false, false, rule);
-            const double kv_per_token =
-                static_cast<double>(model.kv_bytes_per_token_layer) * static_cast<double>(j);
+            const double kv_per_token = static_cast<double>(model.kv_bytes_per_token_layer) *
+                                        static_cast<double>(spec::most_kv_layers(model, j));
             const double kv_tokens = kv_per_token > 0 ? left / kv_per_token : 1e18;
             const double seconds = seconds_per_token_layer(node, model, costs, workload, kv_tokens);
             CHECK(seconds > 0);

@@ -20,7 +20,8 @@ struct NodeCapacity {
     // [0][0] is the most of the four.
     std::array<std::array<std::int32_t, 2>, 2> max_layers{};
     std::vector<double> tokens_per_s;  // [j], 0 <= j <= max_layers[0][0]; [0] = 0
-    std::vector<double> kv_tokens;     // [j]: tokens whose KV in all j layers fits beside them
+    std::vector<double> kv_tokens;     // [j]: tokens whose KV fits beside j layers, which
+                                       // all have some where the model allows it
     // Above 0: with more layers than these the two above are no measurement (beyond_tables).
     std::int32_t tables_end_at = 0;
     std::int32_t joined_layers = 0;  // the model's: the last, which nobody holds in part
@@ -49,6 +50,8 @@ struct CapacityTable {
 
     // Of a node with so many layers, also beyond its tables.
     double kv_tokens(std::size_t node, std::int32_t layers) const;
+    // Of a node with these layers of the model.
+    double kv_tokens(std::size_t node, const spec::ModelSpec& model, spec::LayerRange layers) const;
 };
 
 // The load that T_i(j) is computed for: tokens per second count prompt and output tokens alike, in

@@ -26,10 +26,11 @@ bool holds_layers(const HelixSetup& setup, std::int32_t node) {
 std::int64_t pages_wanted(const HelixSetup& setup, spec::LayerRange layers, std::int64_t tokens) {
     const std::int32_t size = setup.worker.block_size;
     const std::int64_t blocks = (tokens + size - 1) / size;
-    if (setup.worker.prompts_first || !setup.model.window.any()) return blocks * layers.size();
+    const spec::LayerRange own = spec::kv_layers(setup.model, layers);
+    if (setup.worker.prompts_first || !setup.model.window.any()) return blocks * own.size();
     const std::int64_t rows = 1 + setup.coordinator.speculation.draft_rows;
     const std::int64_t least = setup.model.window.most_blocks(tokens, rows, size);
-    return blocks * layers.size() - (blocks - least) * setup.model.window.count(layers);
+    return blocks * own.size() - (blocks - least) * setup.model.window.count(own);
 }
 
 // Every request fits every node, and some way leads through all layers.
@@ -42,7 +43,8 @@ base::Status check_room(const HelixSetup& setup) {
         const spec::LayerRange layers = setup.placement.layers[n];
         const std::int64_t blocks =
             static_cast<std::int64_t>(setup.kv_tokens[n]) / setup.worker.block_size;
-        if (blocks * layers.size() >= pages_wanted(setup, layers, wanted)) continue;
+        const std::int64_t pages = blocks * spec::kv_layers(setup.model, layers).size();
+        if (pages >= pages_wanted(setup, layers, wanted)) continue;
         return base::invalid(
             fmt::format("node {} holds {} tokens of context; a request may need {}",
                         setup.cluster->nodes[n].name, blocks * setup.worker.block_size, wanted));

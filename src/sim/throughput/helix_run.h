@@ -39,7 +39,7 @@ struct HelixSetup {
     spec::Placement placement;
     // What the router follows; links without flow are for routers that follow none.
     std::vector<spec::LinkFlow> flows;
-    std::vector<double> kv_tokens;  // per node: context of all its layers that its memory holds
+    std::vector<double> kv_tokens;  // per node: context of all its layers with KV that fits
     // Per node: how fast it loads its layers' weights; 0 = at once. Empty: all do.
     std::vector<double> disk_bytes_per_s{};
     // Nodes of the placement that are not there at first; the coordinator may ask for them

@@ -15,6 +15,7 @@ constexpr double kTickS = 0.1;
 core::CoordinatorConfig coordinator_config(const HelixSetup& setup) {
     core::CoordinatorConfig config = setup.coordinator;
     config.n_layers = setup.model.n_layers;
+    config.shared_kv_layers = setup.model.shared_kv_layers;
     // vLLM's order of work keeps all pages (WorkerConfig::window).
     if (!setup.worker.prompts_first) config.window = setup.model.window;
     config.block_size = setup.worker.block_size;
@@ -34,6 +35,7 @@ SimClusterConfig cluster_config(const HelixSetup& setup) {
     config.worker = setup.worker;
     config.worker.n_layers = setup.model.n_layers;
     config.worker.window = config.coordinator.window;
+    config.worker.shared_kv_layers = config.coordinator.shared_kv_layers;
     config.worker.list_pages = false;
     config.check_invariants = setup.check_invariants;
     return config;
@@ -92,7 +94,7 @@ LoadedCluster::Machine& LoadedCluster::add_machine(std::int32_t node) {
     machine.node = setup_.cluster->nodes[n];
     machine.layers = setup_.placement.layers[n];
     machine.kv_pages = static_cast<std::int64_t>(setup_.kv_tokens[n]) / setup_.worker.block_size *
-                       machine.layers.size();
+                       spec::kv_layers(setup_.model, machine.layers).size();
     cluster_.start(machine);
     machine.welcome = true;
     machine.term.join(cluster_.term());
