@@ -3,10 +3,13 @@
 
 usage: bench/embeddings.py HELIX PEER_BIN [--texts 24] [--seed 3] [--into docs/models.md]
 
-For each encoder of `helix model synth --like` and each type of its matrices, texts of drawn words (3 to 80 of them) go
+For each model of embeddings that `helix model synth --like` knows, but one, and each type of its matrices, texts of drawn words (3 to 80 of them) go
 to `helix serve` (`/v1/embeddings`, KV in f16) and to llama-embedding of PEER_BIN, each with its own reading of the text
 into tokens. Prints for how many texts both counted the same tokens, the mean and the greatest distance of two embeddings
 of length 1, and how far the cosines of all pairs of texts are apart. --into puts the table into its place on that page.
+
+jina-bert-v2-code is left out: of the tensor that has gates and what they multiply llama.cpp takes the first half for the
+gates, as in the other models; in models for code, as they were published and as we read them, the gates are the second half.
 """
 import argparse
 import http.client
@@ -24,7 +27,7 @@ import tempfile
 from served import Served
 from tables import place_of, put, table_of
 
-LIKES = ("bge", "nomic-bert", "jina-bert-v2", "bge-m3", "qwen3-embedding")
+LIKES = ("bge", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "modern-bert", "bge-m3", "qwen3-embedding", "embeddinggemma")
 QUANTS = ("f32", "q8_0", "q4_k")
 
 
