@@ -145,7 +145,6 @@ void PlanArguments::add_to(CLI::App& command) {
     command.add_flag("--json", json, "one JSON object instead of a picture");
     command.add_option("--output", output, "write the placement, for serve and simulate");
     command.add_option("--svg", svg, "draw the plan into this file");
-
     const auto group = [](const char* name, std::initializer_list<CLI::Option*> options) {
         for (CLI::Option* option : options) option->group(name);
     };

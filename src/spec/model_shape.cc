@@ -655,6 +655,41 @@ base::Result<ModelSpec> find_model(std::string_view name, WeightFormat format) {
     return model_spec(shape, format);
 }
 
+namespace {
+
+base::Status read_heads(const JsonPlace& root, ModelShape& shape) {
+    TRY(shape.hidden, root.count("hidden_size", kMostCount));
+    TRY(shape.n_heads, root.count("num_attention_heads", kMostCount));
+    TRY(shape.n_kv_heads, root.count_or("num_key_value_heads", kMostCount, shape.n_heads));
+    TRY(shape.head_dim, root.count_or("head_dim", kMostCount, 0));
+    if (shape.head_dim == 0) {
+        if (shape.hidden % shape.n_heads != 0)
+            return root.complaint(
+                "hidden_size is no multiple of num_attention_heads, and head_dim "
+                "is not given");
+        shape.head_dim = shape.hidden / shape.n_heads;
+    }
+    if (shape.n_heads % shape.n_kv_heads != 0)
+        return root.complaint("num_attention_heads is no multiple of num_key_value_heads");
+    return read_full_heads(root, shape);
+}
+
+// So that every count of weights fits 64 bits.
+base::Status check_sizes(const JsonPlace& root, const ModelShape& shape) {
+    const double widths = static_cast<double>(std::max(shape.n_experts, 1)) * shape.ffn +
+                          static_cast<double>(shape.dense_ffn) + shape.shared_ffn +
+                          static_cast<double>(shape.shared_kv_ffn) + shape.layer_input +
+                          static_cast<double>(shape.n_heads) * largest_head_dim(shape);
+    if (shape.hidden > 1'000'000 || shape.ffn > kMostWide || shape.n_heads > 100'000 ||
+        shape.head_dim > 100'000 || 4.0 * shape.n_layers * shape.hidden * widths > 1e18 ||
+        4.0 * shape.n_layers * shape.layer_input * shape.vocab > 1e18) {
+        return root.complaint("the sizes are beyond any model's");
+    }
+    return base::Ok{};
+}
+
+}  // namespace
+
 base::Result<ModelShape> parse_model_config(std::string_view text, const std::string& file) {
     TRY(const nlohmann::json document, parse_json(text, file));
     const JsonPlace outer(document, file);
@@ -670,36 +705,14 @@ base::Result<ModelShape> parse_model_config(std::string_view text, const std::st
     TRY(shape.name, root.text_or("_name_or_path", ""));
     shape.name.erase(0, shape.name.rfind('/') + 1);  // the owner
     if (shape.name.empty()) shape.name = name_of_file(file);
-    TRY(shape.hidden, root.count("hidden_size", kMostCount));
-    TRY(shape.n_heads, root.count("num_attention_heads", kMostCount));
-    TRY(shape.n_kv_heads, root.count_or("num_key_value_heads", kMostCount, shape.n_heads));
-    TRY(shape.head_dim, root.count_or("head_dim", kMostCount, 0));
-    if (shape.head_dim == 0) {
-        if (shape.hidden % shape.n_heads != 0)
-            return root.complaint(
-                "hidden_size is no multiple of num_attention_heads, and head_dim "
-                "is not given");
-        shape.head_dim = shape.hidden / shape.n_heads;
-    }
-    if (shape.n_heads % shape.n_kv_heads != 0)
-        return root.complaint("num_attention_heads is no multiple of num_key_value_heads");
-    TRY_VOID(read_full_heads(root, shape));
+    TRY_VOID(read_heads(root, shape));
     const bool narrow = shape.n_experts > 0 && root.has("moe_intermediate_size");
     TRY(shape.ffn, root.count(narrow ? "moe_intermediate_size" : "intermediate_size", kMostCount));
     TRY_VOID(read_layer_inputs(root, shape));
     TRY(shape.vocab, root.count("vocab_size", kMostCount));
     TRY(shape.context_length, root.count_or("max_position_embeddings", kMostCount, 2048));
     TRY(shape.tied_embeddings, root.flag_or("tie_word_embeddings", shape.tied_embeddings));
-    // So that every count of weights fits 64 bits.
-    const double widths = static_cast<double>(std::max(shape.n_experts, 1)) * shape.ffn +
-                          static_cast<double>(shape.dense_ffn) + shape.shared_ffn +
-                          static_cast<double>(shape.shared_kv_ffn) + shape.layer_input +
-                          static_cast<double>(shape.n_heads) * largest_head_dim(shape);
-    if (shape.hidden > 1'000'000 || shape.ffn > kMostWide || shape.n_heads > 100'000 ||
-        shape.head_dim > 100'000 || 4.0 * shape.n_layers * shape.hidden * widths > 1e18 ||
-        4.0 * shape.n_layers * shape.layer_input * shape.vocab > 1e18) {
-        return root.complaint("the sizes are beyond any model's");
-    }
+    TRY_VOID(check_sizes(root, shape));
     return shape;
 }
 

@@ -73,6 +73,13 @@ base::Status check_window(const pb::ModelSpec& from) {
                     from.n_layers());
 }
 
+// Which layers lie on one machine, or without KV of their own.
+base::Status check_joined(const pb::ModelSpec& from) {
+    TRY_VOID(in_range("joined_layers", from.joined_layers(), 0, from.n_layers()));
+    const std::int32_t most_shared = std::max(0, from.joined_layers() - 1);
+    return in_range("shared_kv_layers", from.shared_kv_layers(), 0, most_shared);
+}
+
 base::Status check_model(const pb::ModelSpec& from) {
     constexpr std::int64_t kMost = std::int64_t{1} << 50;
     TRY_VOID(text("model name", from.name()));
@@ -87,9 +94,7 @@ base::Status check_model(const pb::ModelSpec& from) {
     TRY_VOID(in_range("context_length", from.context_length(), 1, kMaxPosition));
     TRY_VOID(in_range("layer_expert_bytes", from.layer_expert_bytes(), 0, from.layer_bytes()));
     TRY_VOID(in_range("common_bytes", from.common_bytes(), 0, kMost));
-    TRY_VOID(in_range("joined_layers", from.joined_layers(), 0, from.n_layers()));
-    const std::int32_t most_shared = std::max(0, from.joined_layers() - 1);
-    TRY_VOID(in_range("shared_kv_layers", from.shared_kv_layers(), 0, most_shared));
+    TRY_VOID(check_joined(from));
     TRY_VOID(in_range("n_experts", from.n_experts(), 0, kMost));
     TRY_VOID(in_range("n_experts_used", from.n_experts_used(), 0, from.n_experts()));
     TRY_VOID(check_window(from));

@@ -108,6 +108,26 @@ base::Status load_projections(WeightLoader& loader, const model::ModelConfig& co
     return base::Ok{};
 }
 
+base::Status load_qk_norms(WeightLoader& loader, const model::ModelConfig& config,
+                           std::int32_t layer, AttentionWeights& weights) {
+    const auto name = [layer](const char* what) { return layer_tensor(layer, what); };
+    const std::int64_t queries = q_width(config, layer);
+    const std::int64_t keys = kv_width(config, layer);
+    if (config.has_qk_weights()) {
+        const bool whole = config.qk_norm != model::QkNorm::heads;
+        const std::int64_t head_dim = config.head_dim_of(layer);
+        TRY(weights.q_norm, loader.vector(name("attn_q_norm.weight"), whole ? queries : head_dim));
+        if (!config.shares_kv(layer)) {
+            TRY(weights.k_norm, loader.vector(name("attn_k_norm.weight"), whole ? keys : head_dim));
+        }
+    }
+    if (config.qk_norm == model::QkNorm::centred_projection) {
+        TRY(weights.q_norm_bias, loader.vector(name("attn_q_norm.bias"), queries));
+        TRY(weights.k_norm_bias, loader.vector(name("attn_k_norm.bias"), keys));
+    }
+    return base::Ok{};
+}
+
 // Of queries, keys and values.
 base::Status load_biases(WeightLoader& loader, const model::ModelConfig& config, std::int32_t layer,
                          AttentionWeights& weights) {
@@ -148,8 +168,6 @@ base::Result<AttentionWeights> AttentionWeights::load(WeightLoader& loader,
     const auto name = [layer](const char* what) { return layer_tensor(layer, what); };
     const std::int64_t hidden = config.hidden;
     const std::int64_t queries = q_width(config, layer);
-    const std::int64_t keys = kv_width(config, layer);
-    const std::int64_t head_dim = config.head_dim_of(layer);
     AttentionWeights weights;
     if (config.has_attention_norm(layer)) {
         TRY(weights.norm, loader.vector(name("attn_norm.weight"), hidden));
@@ -174,17 +192,7 @@ base::Result<AttentionWeights> AttentionWeights::load(WeightLoader& loader,
         TRY(weights.sum_norm, SumNorm::load(loader, config, layer, kSecondSumNorm));
     }
     if (config.qkv_bias) TRY_VOID(load_biases(loader, config, layer, weights));
-    if (config.has_qk_weights()) {
-        const bool whole = config.qk_norm != model::QkNorm::heads;
-        TRY(weights.q_norm, loader.vector(name("attn_q_norm.weight"), whole ? queries : head_dim));
-        if (!config.shares_kv(layer)) {
-            TRY(weights.k_norm, loader.vector(name("attn_k_norm.weight"), whole ? keys : head_dim));
-        }
-    }
-    if (config.qk_norm == model::QkNorm::centred_projection) {
-        TRY(weights.q_norm_bias, loader.vector(name("attn_q_norm.bias"), queries));
-        TRY(weights.k_norm_bias, loader.vector(name("attn_k_norm.bias"), keys));
-    }
+    TRY_VOID(load_qk_norms(loader, config, layer, weights));
     return weights;
 }
 
