@@ -1,7 +1,9 @@
 #include "spec/cluster_spec.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
+#include <vector>
 
 namespace helix::spec {
 
@@ -26,11 +28,14 @@ std::optional<NodeRole> parse_role(std::string_view text) {
 
 std::int32_t computing_at_once(std::span<const NodeSpec* const> nodes) {
     constexpr double kRounding = 1e-9;
-    std::vector<const NodeSpec*> sorted(nodes.begin(), nodes.end());
+    std::vector<const NodeSpec*> sorted;
+    std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(sorted),
+                 [](const NodeSpec* node) { return !node->host.empty(); });
     std::stable_sort(sorted.begin(), sorted.end(), [](const NodeSpec* a, const NodeSpec* b) {
         return std::tie(a->host, a->device) < std::tie(b->host, b->device);
     });
-    std::int32_t at_once = 0;
+    // A node that names no host shares its processors with nobody.
+    auto at_once = static_cast<std::int32_t>(nodes.size() - sorted.size());
     for (std::size_t first = 0; first < sorted.size();) {
         double core_shares = sorted[first]->core_share;
         std::size_t end = first + 1;
