@@ -24,6 +24,7 @@
 #include "lab/simulation/simulation.h"
 #include "lab/simulation/simulation_setup.h"
 #include "plan/predict/performance.h"
+#include "spec/kv_type.h"
 #include "spec/placement_file.h"
 #include "spec/units.h"
 #include "spec/word_choice.h"
@@ -175,8 +176,8 @@ void add_policy_options(CLI::App& command, SimulateArguments& a) {
     command.add_option("--plan-budget", a.plan_budget, "without --placement")
         ->capture_default_str();
     command.add_option("--kv", a.kv,
-                       "type of the KV cache: f16, bf16, f32 or q8 [as the --placement says, else "
-                       "f16]");
+                       std::string("type of the KV cache: ") + spec::kKvTypeNames +
+                           " [as the --placement says, else f16]");
     command.add_option("--disk", a.disk,
                        "helix policy: how fast machines load their layers, like 1GB/s; load "
                        "begins after that [at once]");
