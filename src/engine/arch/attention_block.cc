@@ -36,12 +36,6 @@ std::vector<float> alibi_slopes(std::int32_t n_heads) {
     return slopes;
 }
 
-base::Result<std::unique_ptr<Buffer>> make_filled(Device& device, std::span<const float> values) {
-    TRY(auto made, device.make_buffer(std::ssize(values)));
-    TRY_VOID(device.write(*made, 0, values));
-    return made;
-}
-
 // The rows of queries, keys and values in the tensor that has them all.
 std::vector<std::int64_t> qkv_rows(const model::ModelConfig& config, std::int32_t layer) {
     return {q_width(config, layer), kv_width(config, layer), kv_width(config, layer)};
@@ -242,10 +236,10 @@ base::Status AttentionRunner::make_constants(Device& device, const model::ModelC
     const bool has_unweighted = config.value_norm || config.qk_norm == model::QkNorm::unweighted;
     if (has_unweighted && ones_ == nullptr) {
         const auto largest = base::size_of(config.largest_head_dim());
-        TRY(ones_, make_filled(device, std::vector<float>(largest, 1.0F)));
+        TRY(ones_, filled_buffer(device, std::vector<float>(largest, 1.0F)));
     }
     if (config.alibi && slopes_ == nullptr) {
-        TRY(slopes_, make_filled(device, alibi_slopes(config.n_heads)));
+        TRY(slopes_, filled_buffer(device, alibi_slopes(config.n_heads)));
     }
     return base::Ok{};
 }

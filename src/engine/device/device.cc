@@ -13,4 +13,10 @@ base::Status make_room(Device& device, std::unique_ptr<Buffer>& buffer, std::int
     return base::Ok{};
 }
 
+base::Result<std::unique_ptr<Buffer>> filled_buffer(Device& device, std::span<const float> values) {
+    TRY(auto buffer, device.make_buffer(std::ssize(values)));
+    TRY_VOID(device.write(*buffer, 0, values));
+    return buffer;
+}
+
 }  // namespace helix::engine

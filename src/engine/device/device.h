@@ -116,4 +116,7 @@ class Device {
 // unavailable: the device has no memory for it.
 base::Status make_room(Device& device, std::unique_ptr<Buffer>& buffer, std::int64_t floats);
 
+// A buffer that holds these values. unavailable: the device has no memory for it.
+base::Result<std::unique_ptr<Buffer>> filled_buffer(Device& device, std::span<const float> values);
+
 }  // namespace helix::engine

@@ -157,7 +157,7 @@ base::Result<std::unique_ptr<Buffer>> WeightLoader::vector(std::string_view name
                                                            float factor) {
     TRY(std::vector<float> values, floats(name, size));
     for (float& value : values) value *= factor;
-    return buffer_of(values);
+    return filled_buffer(device_, values);
 }
 
 base::Result<std::vector<std::unique_ptr<Buffer>>> WeightLoader::split_vectors(
@@ -167,17 +167,12 @@ base::Result<std::vector<std::unique_ptr<Buffer>>> WeightLoader::split_vectors(
     std::vector<std::unique_ptr<Buffer>> parts;
     std::size_t first = 0;
     for (const std::int64_t size : sizes) {
-        TRY(auto part, buffer_of(std::span(values).subspan(first, base::size_of(size))));
+        TRY(auto part,
+            filled_buffer(device_, std::span(values).subspan(first, base::size_of(size))));
         parts.push_back(std::move(part));
         first += base::size_of(size);
     }
     return parts;
-}
-
-base::Result<std::unique_ptr<Buffer>> WeightLoader::buffer_of(std::span<const float> values) {
-    TRY(auto buffer, device_.make_buffer(std::ssize(values)));
-    TRY_VOID(device_.write(*buffer, 0, values));
-    return buffer;
 }
 
 }  // namespace helix::engine

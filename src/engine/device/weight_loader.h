@@ -55,7 +55,6 @@ class WeightLoader {
     base::Result<const model::TensorInfo*> find(std::string_view name) const;
     // The elements of a float32 vector of this size.
     base::Result<std::vector<float>> floats(std::string_view name, std::int64_t size);
-    base::Result<std::unique_ptr<Buffer>> buffer_of(std::span<const float> values);
     base::Result<std::unique_ptr<Matrix>> make(const model::TensorInfo& info, MatrixShape shape);
 
     model::WeightSource& source_;

@@ -45,7 +45,7 @@ class DeviceMeasurer {
         const std::vector<float> some = proof::random_floats(random, kCopyWidth * 16);
         std::vector<float> values(base::size_of(floats));
         for (std::size_t i = 0; i < values.size(); ++i) values[i] = some[i % some.size()];
-        TRY(const auto from, proof::filled_buffer(device_, values));
+        TRY(const auto from, filled_buffer(device_, values));
         TRY(const auto to, proof::poisoned_buffer(device_, floats));
         const ops::RowRange all[] = {{0, 0, rows}};
         TRY(const Timing copy, time_calls(size_.each_s, [&](std::int64_t n) {

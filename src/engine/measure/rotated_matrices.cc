@@ -61,7 +61,7 @@ base::Result<RotatedMatrices> RotatedMatrices::create(Device& device, model::Ten
 
 base::Result<Timing> RotatedMatrices::time(std::int64_t rows, double budget_s) {
     base::Random random(base::hash_pair(seed_, static_cast<std::uint64_t>(rows)));
-    TRY(const auto x, proof::filled_buffer(*device_, uniform_floats(random, rows * cols_)));
+    TRY(const auto x, filled_buffer(*device_, uniform_floats(random, rows * cols_)));
     std::vector<std::unique_ptr<Buffer>> outputs;
     for (std::size_t i = 0; i < kOutputs; ++i) {
         TRY(auto y, proof::poisoned_buffer(*device_, rows * outputs_));

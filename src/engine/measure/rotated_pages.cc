@@ -44,9 +44,9 @@ base::Status RotatedPages::fill() {
     const std::int64_t width = std::int64_t{shape_.n_kv_heads} * shape_.head_dim;
     const std::int64_t rows = std::min<std::int64_t>(kStoredRows, context_);
     TRY(const auto keys,
-        proof::filled_buffer(*device_, proof::random_floats(random, base::size_of(rows * width))));
+        filled_buffer(*device_, proof::random_floats(random, base::size_of(rows * width))));
     TRY(const auto values,
-        proof::filled_buffer(*device_, proof::random_floats(random, base::size_of(rows * width))));
+        filled_buffer(*device_, proof::random_floats(random, base::size_of(rows * width))));
     for (const std::vector<core::PageId>& pages : pages_) {
         for (std::int64_t at = 0; at < context_; at += rows) {
             const ops::SequenceRows some[] = {
@@ -68,8 +68,7 @@ base::Result<Timing> RotatedPages::time(std::int32_t sequences, std::int64_t row
                                         double budget_s) {
     base::Random random(base::hash_pair(seed_, static_cast<std::uint64_t>(sequences * rows)));
     const std::int64_t floats = sequences * rows * shape_.n_heads * shape_.head_dim;
-    TRY(const auto q,
-        proof::filled_buffer(*device_, proof::random_floats(random, base::size_of(floats))));
+    TRY(const auto q, filled_buffer(*device_, proof::random_floats(random, base::size_of(floats))));
     std::vector<std::unique_ptr<Buffer>> outputs;
     for (std::size_t i = 0; i < kQueries; ++i) {
         TRY(auto out, proof::poisoned_buffer(*device_, floats));

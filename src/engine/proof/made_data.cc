@@ -58,12 +58,6 @@ std::int64_t fitting_cols(model::TensorType type, std::int64_t cols) {
     return (cols + block - 1) / block * block;
 }
 
-base::Result<std::unique_ptr<Buffer>> filled_buffer(Device& device, std::span<const float> values) {
-    TRY(auto buffer, device.make_buffer(std::ssize(values)));
-    TRY_VOID(device.write(*buffer, 0, values));
-    return buffer;
-}
-
 base::Result<std::unique_ptr<Buffer>> poisoned_buffer(Device& device, std::int64_t floats) {
     return filled_buffer(
         device, std::vector<float>(base::size_of(floats), std::numeric_limits<float>::quiet_NaN()));

@@ -43,7 +43,6 @@ StoredMatrix random_matrix(base::Random& random, model::TensorType type, std::si
 // cols, rounded up to whole blocks of the format.
 std::int64_t fitting_cols(model::TensorType type, std::int64_t cols);
 
-base::Result<std::unique_ptr<Buffer>> filled_buffer(Device& device, std::span<const float> values);
 // Of not-a-numbers: what an operator does not write shows.
 base::Result<std::unique_ptr<Buffer>> poisoned_buffer(Device& device, std::int64_t floats);
 // Appends all that the buffer holds.
