@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/index.h"
+#include "engine/runner/host_floats.h"
 #include "engine/runner/rank_rows.h"
 
 namespace helix::engine {
@@ -16,13 +17,8 @@ std::vector<double> dense_outputs(ThreadPool& threads, std::span<const float> ma
                                   std::span<const double> x) {
     std::vector<double> y(matrix.size() / x.size());
     const auto make = [&](std::int64_t begin, std::int64_t end) {
-        for (std::size_t row = base::size_of(begin); row < base::size_of(end); ++row) {
-            const auto weights = matrix.subspan(row * x.size(), x.size());
-            double sum = 0;
-            for (std::size_t i = 0; i < x.size(); ++i)
-                sum += static_cast<double>(weights[i]) * x[i];
-            y[row] = sum;
-        }
+        for (std::size_t row = base::size_of(begin); row < base::size_of(end); ++row)
+            y[row] = add_products(0, matrix.subspan(row * x.size(), x.size()), x);
     };
     threads.run_pieces(std::ssize(y), kDenseOutputs, make);
     return y;

@@ -26,4 +26,10 @@ base::Result<std::vector<float>> first_floats(model::WeightSource& source, const
         fmt::format("tensor {}: {} bytes expected, {} found", name, size, info->bytes));
 }
 
+double add_products(double sum, std::span<const float> row, std::span<const double> x) {
+    CHECK(row.size() == x.size());
+    for (std::size_t i = 0; i < row.size(); ++i) sum += static_cast<double>(row[i]) * x[i];
+    return sum;
+}
+
 }  // namespace helix::engine

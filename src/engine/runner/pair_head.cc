@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -31,9 +32,8 @@ base::Result<float> PairHead::score(std::span<const double> state) const {
     CHECK(weights_.size() == hidden);
     double logit = static_cast<double>(bias_);
     for (std::size_t row = 0; row < hidden; ++row) {
-        double sum = static_cast<double>(dense_bias_[row]);
-        for (std::size_t i = 0; i < hidden; ++i)
-            sum += static_cast<double>(dense_[row * hidden + i]) * state[i];
+        const auto weights = std::span(dense_).subspan(row * hidden, hidden);
+        const double sum = add_products(static_cast<double>(dense_bias_[row]), weights, state);
         logit += static_cast<double>(weights_[row]) * std::tanh(sum);
     }
     if (!std::isfinite(logit)) {

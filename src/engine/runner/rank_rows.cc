@@ -8,6 +8,7 @@
 
 #include "base/index.h"
 #include "engine/device/weight_loader.h"
+#include "engine/runner/host_floats.h"
 
 namespace helix::engine {
 
@@ -53,9 +54,7 @@ base::Result<float> rank_score(std::span<const float> rows, std::span<const doub
     double first = 0;
     double others = 0;  // of e^(logit - first's)
     for (std::size_t row = 0; row < rows.size(); row += width) {
-        double logit = 0;
-        for (std::size_t i = 0; i < width; ++i)
-            logit += static_cast<double>(rows[row + i]) * state[i];
+        const double logit = add_products(0, rows.subspan(row, width), state);
         if (row == 0) {
             first = logit;
         } else {
