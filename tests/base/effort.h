@@ -24,6 +24,9 @@ constexpr std::size_t few(std::size_t all) {
     return kSanitized ? (all + 3) / 4 : all;
 }
 
+// How much longer than on a quick and idle machine a test waits for what must come.
+constexpr int kPatience = kSanitized ? 6 : 2;
+
 inline bool whole_sweeps() {
     const char* wanted = std::getenv("HELIX_SWEEPS");
     return wanted != nullptr && std::string_view(wanted) == "all";

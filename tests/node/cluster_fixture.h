@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/effort.h"
 #include "engine/cpu/cpu_provider.h"
 #include "engine/modelled/modelled_backend.h"
 #include "engine/modelled/modelled_provider.h"
@@ -93,9 +94,11 @@ class RecordingSink final : public api::TokenSink {
         changed_.notify_all();
     }
 
+    // As many seconds on a quick and idle machine.
     bool wait_for(const std::function<bool(const RecordingSink&)>& until, int seconds = 60) {
         std::unique_lock lock(mutex_);
-        return changed_.wait_for(lock, std::chrono::seconds(seconds), [&] { return until(*this); });
+        return changed_.wait_for(lock, std::chrono::seconds(seconds * kPatience),
+                                 [&] { return until(*this); });
     }
     bool wait_done(int seconds = 60) {
         return wait_for([](const RecordingSink& s) { return s.done_; }, seconds);
@@ -177,8 +180,9 @@ inline std::string cluster_address(const CoordinatorServer& server) {
     return "127.0.0.1:" + std::to_string(server.join_info().cluster_port);
 }
 
+// As many seconds on a quick and idle machine.
 inline bool eventually(const std::function<bool()>& condition, int seconds = 60) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(seconds * kPatience);
     while (std::chrono::steady_clock::now() < until) {
         if (condition()) return true;
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
