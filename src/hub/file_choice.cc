@@ -44,7 +44,7 @@ bool is_gguf_model(std::string_view path) {
     for (const std::string_view other : {"mmproj", "imatrix"}) {
         if (name.find(other) != std::string::npos) return false;
     }
-    return !name.starts_with("mtp-") && !name.starts_with("eagle3-");
+    return !name.starts_with("mtp-") && !name.starts_with("eagle3-") && !name.starts_with("lora-");
 }
 
 bool ends_with_tag(const std::string& path, const std::string& tag) {

@@ -17,7 +17,8 @@ std::string chosen(const Paths& paths, const std::string& tag) {
 
 const Paths kUsual = {"README.md",        "Tiny-BF16.gguf",      "Tiny-F16.gguf",
                       "Tiny-Q4_K_M.gguf", "Tiny-Q8_0.gguf",      "Tiny-UD-Q4_K_M.gguf",
-                      "mmproj-F16.gguf",  "Tiny-imatrix-1.gguf", "mtp-Tiny-Q4_K_M.gguf"};
+                      "mmproj-F16.gguf",  "Tiny-imatrix-1.gguf", "mtp-Tiny-Q4_K_M.gguf",
+                      "lora-F16.gguf"};
 
 TEST(FileChoice, ATagIsTheLastPartOfTheNameAndNoMore) {
     EXPECT_EQ(chosen(kUsual, "F16"), "Tiny-F16.gguf");
