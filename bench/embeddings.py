@@ -27,7 +27,7 @@ import tempfile
 from served import Served
 from tables import place_of, put, table_of
 
-LIKES = ("bge", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "modern-bert", "bge-m3", "qwen3-embedding", "embeddinggemma")
+LIKES = ("bge", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "jina-bert-v3", "modern-bert", "bge-m3", "qwen3-embedding", "embeddinggemma")
 QUANTS = ("f32", "q8_0", "q4_k")
 
 

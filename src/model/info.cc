@@ -265,6 +265,8 @@ void add_config_lines(TextLines& out, const ModelInfo& info) {
         out.line("output head", fmt::format("{}{}", human_bytes(spec.head_bytes),
                                             config.tied_embeddings ? " (the embedding's)" : ""));
     }
+    if (config.task_adapters)
+        out.line("adapters", "none applied: the base weights, as where no task is chosen");
     out.line("hidden size", fmt::format("{}, feed-forward {}", config.hidden, config.ffn));
     if (config.n_experts > 0) {
         out.line("experts", fmt::format("{} of {} used by a token; {} of a layer's {}{}",
@@ -331,6 +333,7 @@ nlohmann::json config_json(const ModelConfig& config) {
             {"layer_input", config.layer_input},
             {"shared_kv_layers", config.n_shared_kv_layers},
             {"dense_inner", config.dense_inner},
+            {"task_adapters_left_out", config.task_adapters},
             {"qk_norm", config.qk_norm != QkNorm::none},
             {"experts", config.n_experts},
             {"experts_used", config.n_experts_used},

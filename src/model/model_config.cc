@@ -20,12 +20,23 @@ namespace helix::model {
 namespace {
 
 constexpr const DecoderTraits* kArchitectures[] = {
-    &kLlama,     &kQwen2,      &kQwen3,      &kQwen3Moe,     &kSmolLm3,       &kOlmo2,    &kGlm4,
-    &kPhi3,      &kGranite,    &kGraniteMoe, &kCommandR,     &kCohere2,       &kGemma2,   &kGemma3,
-    &kGemma4,    &kGlm4Moe,    &kMiniMaxM2,  &kGptOss,       &kLlama4,        &kNemotron, &kBert,
-    &kNomicBert, &kJinaBertV2, &kModernBert, &kNomicBertMoe, &kGemmaEmbedding};
+    &kLlama,      &kQwen2,        &kQwen3,         &kQwen3Moe,   &kSmolLm3,    &kOlmo2,
+    &kGlm4,       &kPhi3,         &kGranite,       &kGraniteMoe, &kCommandR,   &kCohere2,
+    &kGemma2,     &kGemma3,       &kGemma4,        &kGlm4Moe,    &kMiniMaxM2,  &kGptOss,
+    &kLlama4,     &kNemotron,     &kBert,          &kNomicBert,  &kJinaBertV2, &kJinaBertV3,
+    &kModernBert, &kNomicBertMoe, &kGemmaEmbedding};
+
+// Converters write a model's adapters as files of their own, which say the same architecture.
+base::Status refuse_adapter(const GgufFile& file) {
+    constexpr const char* kType = "general.type";
+    if (file.find(kType) == nullptr) return base::Ok{};
+    TRY(const std::string type, file.get_string(kType));
+    if (type != "adapter") return base::Ok{};
+    return wrong_metadata(file, kType, "adapter, expected a model: adapters are not supported");
+}
 
 base::Result<ModelConfig> read_hyperparameters(const GgufFile& file) {
+    TRY_VOID(refuse_adapter(file));
     TRY(std::string name, file.get_string("general.architecture"));
     const DecoderTraits* traits = find_traits(name);
     if (traits != nullptr) {

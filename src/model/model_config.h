@@ -207,6 +207,9 @@ struct ModelConfig {
     // Scores fall with the distance of positions (ops::Attention::slopes): the slopes of ALiBi,
     // the steepest 2^(-8 / n) of n heads.
     bool alibi = false;
+    // The model is published with adapters for tasks, which are not applied: these are its base
+    // weights, as where no task is chosen.
+    bool task_adapters = false;
     // Rows of tables that are added to the embeddings of tokens: one for each position, and one for
     // each kind of text, of which all texts have the first, but what a cross-encoder reads behind
     // the first separator has the second. 0: there is no such table.

@@ -152,9 +152,9 @@ void add_likes_with_experts(std::vector<SynthShape>& all) {
 }
 
 // They have the mechanisms of the models that they are called after: bge (and any other BERT),
-// nomic-embed-text (of version 2 with experts), jina-embeddings-v2 and that for code, ModernBERT,
-// bge-m3, whose vocabulary is one of unigrams, and EmbeddingGemma; and of the cross-encoders
-// ms-marco-MiniLM and bge-reranker.
+// nomic-embed-text (of version 2 with experts), jina-embeddings-v2 and that for code, the base of
+// jina-embeddings-v3, ModernBERT, bge-m3, whose vocabulary is one of unigrams, and EmbeddingGemma;
+// and of the cross-encoders ms-marco-MiniLM and bge-reranker.
 void add_encoder_likes(std::vector<SynthShape>& all) {
     const auto add = [&](const char* name, const char* architecture) -> SynthShape& {
         SynthShape& shape = add_like(all, name, architecture);
@@ -181,6 +181,11 @@ void add_encoder_likes(std::vector<SynthShape>& all) {
         jina.pooling = spec::Pooling::mean;
         jina.qk_norm = of_code;
     }
+    SynthShape& jina_v3 = add("jina-bert-v3", "jina-bert-v3");
+    jina_v3.context_length = 1024;
+    jina_v3.rope_base = 20000.0F;
+    jina_v3.pooling = spec::Pooling::mean;
+    jina_v3.unigrams = true;
     SynthShape& modern = add("modern-bert", "modern-bert");
     modern.context_length = 2048;
     modern.rope_base = 160000.0F;

@@ -31,14 +31,14 @@ using spec::Pooling;
 using spec::Token;
 using Row = std::vector<double>;
 
-constexpr SynthKind kEncoders[] = {kBert,       kNomicBert,    kXlmRoberta,
-                                   kJinaBert,   kJinaCode,     kJinaUngated,
-                                   kModernBert, kNomicBertMoe, kGemmaEmbedding};
+constexpr SynthKind kEncoders[] = {kBert,         kNomicBert,     kXlmRoberta, kJinaBert,
+                                   kJinaCode,     kJinaUngated,   kJinaV3,     kModernBert,
+                                   kNomicBertMoe, kGemmaEmbedding};
 
-// BERT as Devlin and others define it, with nomic-bert's rope and SwiGLU, and jina-bert-v2's slopes
-// and GeGLU, and the norms of its models for code; ModernBERT as Warner and others define it; and
-// experts of BERT's feed-forward, which a router's softmax weighs. EmbeddingGemma's layers are
-// those of decoders' reference.
+// BERT as Devlin and others define it, with nomic-bert's rope (jina-bert-v3 has it, too) and
+// SwiGLU, and jina-bert-v2's slopes and GeGLU, and the norms of its models for code; ModernBERT as
+// Warner and others define it; and experts of BERT's feed-forward, which a router's softmax weighs.
+// EmbeddingGemma's layers are those of decoders' reference.
 class EncoderReference {
   public:
     explicit EncoderReference(const std::string& path)

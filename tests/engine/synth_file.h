@@ -265,6 +265,13 @@ inline constexpr SynthKind kJinaUngated{"jina_ungated", [](model::SynthShape& s)
                                             kJinaBert.change(s);
                                             s.gated = false;
                                         }};
+// XLM-RoBERTa with rope, and queries, keys and values in one tensor.
+inline constexpr SynthKind kJinaV3{"jina_v3", [](model::SynthShape& s) {
+                                       make_bert(s);
+                                       s.architecture = "jina-bert-v3";
+                                       s.rope_base = 1000;
+                                       s.unigrams = true;
+                                   }};
 inline constexpr SynthKind kModernBert{"modern_bert", [](model::SynthShape& s) {
                                            make_bert(s);
                                            s.architecture = "modern-bert";

@@ -193,6 +193,7 @@ constexpr Case kEncoderCases[] = {{kBert, TensorType::q8_0, ops::KvType::f16},
                                   {kNomicBert, TensorType::q4_0, ops::KvType::q8},
                                   {kJinaBert, TensorType::q8_0, ops::KvType::f16},
                                   {kJinaCode, TensorType::q8_0, ops::KvType::f32},
+                                  {kJinaV3, TensorType::q8_0, ops::KvType::f16},
                                   {kModernBert, TensorType::q4_0, ops::KvType::f16},
                                   {kNomicBertMoe, TensorType::q8_0, ops::KvType::f16},
                                   {kGemmaEmbedding, TensorType::q8_0, ops::KvType::f16}};

@@ -1,6 +1,6 @@
 // Encoders: GGUF files as llama.cpp's converter writes them, and folders of BertModel,
-// XLMRobertaModel, NomicBertModel, JinaBertModel and ModernBertModel; and cross-encoders, of the
-// classes that classify.
+// XLMRobertaModel (also with rope and adapters), NomicBertModel, JinaBertModel and ModernBertModel;
+// and cross-encoders, of the classes that classify.
 
 #include <cstring>
 #include <filesystem>
@@ -121,6 +121,31 @@ TEST(Encoder, JinaBertOfCodeNormsQueriesKeysAndTwiceBehindAttention) {
     EXPECT_EQ(config->qk_norm, QkNorm::centred_projection);
     EXPECT_EQ(file->find_tensor("blk.0.attn_norm_2.bias")->type, TensorType::f32);
     EXPECT_EQ(file->find_tensor("blk.5.ffn_gate.weight"), nullptr);
+}
+
+TEST(Encoder, JinaBertV3IsAnXlmRobertaWithRopeAndNoAdapterIsApplied) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "jina-bert-v3");
+    const auto config = read_model_config(*file);
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    EXPECT_TRUE(config->encoder && config->sum_norms && config->embedding_norm &&
+                config->fused_qkv && config->qkv_bias && config->output_bias &&
+                config->feed_forward_bias && config->rotates(0) && config->task_adapters);
+    EXPECT_FALSE(config->has_gate() || config->alibi || config->normed_twice ||
+                 config->input_norms || config->down_bias);
+    EXPECT_EQ(config->activation, Activation::exact_gelu);
+    EXPECT_EQ(config->qk_norm, QkNorm::none);
+    EXPECT_EQ(config->rope_pairs, RopePairs::halves);
+    EXPECT_EQ(config->rope_base, 20000.0F);
+    EXPECT_EQ(config->rope_dim, config->head_dim);
+    EXPECT_EQ(config->n_positions, 0);
+    EXPECT_EQ(config->n_token_types, 1);
+    EXPECT_EQ(config->pooling, Pooling::mean);
+    EXPECT_EQ(*file->get_string("tokenizer.ggml.model"), "t5");
+    EXPECT_EQ(file->find_tensor("blk.0.attn_q.weight"), nullptr);
+    EXPECT_THAT(describe_text(collect_info(*file)),
+                HasSubstr("adapters          none applied: the base weights"));
+    EXPECT_THAT(describe_text(collect_info(*like(folder, "bge-m3"))), Not(HasSubstr("adapters")));
 }
 
 TEST(Encoder, NomicBertMoeHasExpertsWithoutAGateInEverySecondLayer) {
@@ -294,6 +319,24 @@ TEST(Encoder, JinaBertsLayersAreAllOfOneKind) {
         EXPECT_THAT(problem_of(*code, {}, name), HasSubstr("tensor " + name + ": missing"));
 }
 
+TEST(Encoder, OtherJinaBertV3sAndTheirAdaptersAreRefused) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "jina-bert-v3");
+    EXPECT_EQ(problem_of(*file, {}), "");
+    EXPECT_EQ(problem_of(*file, {{"general.type", std::string("model")}}), "");
+    EXPECT_THAT(problem_of(*file, {{"general.type", std::string("adapter")}}),
+                HasSubstr("general.type: adapter, expected a model: adapters are not supported"));
+    EXPECT_THAT(problem_of(*file, {{"jina-bert-v3.pooling_type", 4U}}),
+                HasSubstr("4 (a cross-encoder, which ranks documents) is not supported"));
+    for (const std::string name : {"blk.0.attn_qkv.bias", "blk.5.attn_output.bias",
+                                   "blk.0.ffn_up.bias", "blk.2.layer_output_norm.bias"})
+        EXPECT_THAT(problem_of(*file, {}, name), HasSubstr("tensor " + name + ": missing"));
+    for (const std::string name : {"position_embd.weight", "blk.0.attn_q_norm.weight",
+                                   "blk.1.ffn_gate.weight", "blk.0.attn_qkv.weight.lora_a"})
+        EXPECT_THAT(problem_of(*file, {}, "", name),
+                    HasSubstr("tensor " + name + ": not part of a jina-bert-v3 model"));
+}
+
 TEST(Encoder, OtherNomicBertMoesAreRefused) {
     const TemporaryFolder folder;
     const auto file = like(folder, "nomic-bert-moe");
@@ -355,15 +398,12 @@ TEST(Encoder, AnEmbeddingGemmaWithoutItsEndIsRefused) {
 }
 
 TEST(Encoder, OthersOfTheFamilyAreRefusedByName) {
-    for (const auto& [name, lacks] :
-         {std::pair("jina-bert-v3", "adapters"), std::pair("neo-bert", "norms before")}) {
-        GgufBuilder builder;
-        builder.set("general.architecture", std::string(name));
-        const auto config = read_model_config(**GgufFile::from_header(builder.header(), "m.gguf"));
-        ASSERT_FALSE(config.ok());
-        EXPECT_THAT(config.error().message, HasSubstr(name));
-        EXPECT_THAT(config.error().message, HasSubstr(lacks));
-    }
+    GgufBuilder builder;
+    builder.set("general.architecture", std::string("neo-bert"));
+    const auto config = read_model_config(**GgufFile::from_header(builder.header(), "m.gguf"));
+    ASSERT_FALSE(config.ok());
+    EXPECT_THAT(config.error().message, HasSubstr("neo-bert"));
+    EXPECT_THAT(config.error().message, HasSubstr("norms before"));
 }
 
 // Writes a file's model as a folder.
@@ -374,22 +414,25 @@ class EncoderFolder {
         nomic_ = type_ == "nomic_bert";
         modern_ = type_ == "modernbert";
         jina_ = type_ == "jina";
+        jina_v3_ = type_ == "jina-v3";
         of_code_ = file_.find_tensor("blk.0.attn_q_norm.weight") != nullptr;
         gated_ = file_.find_tensor("blk.0.ffn_up.bias") == nullptr;
-        shift_ = type_ == "xlm-roberta" || type_ == "roberta" ? 2 : 0;
+        const bool xlm = type_ == "xlm-roberta" || jina_v3_;
+        shift_ = xlm || type_ == "roberta" ? 2 : 0;
         ranks_ = file_.find_tensor("cls.weight") != nullptr;
         const auto number = [&](const char* rest) {
             const std::string family = *file_.get_string("general.architecture") + ".";
             return *file_.get_int(family + rest);
         };
-        const std::string family = nomic_                   ? "NomicBert"
-                                   : jina_                  ? "JinaBert"
-                                   : modern_                ? "ModernBert"
-                                   : type_ == "xlm-roberta" ? "XLMRoberta"
-                                   : type_ == "roberta"     ? "Roberta"
-                                                            : "Bert";
+        const std::string family = nomic_               ? "NomicBert"
+                                   : jina_              ? "JinaBert"
+                                   : modern_            ? "ModernBert"
+                                   : xlm                ? "XLMRoberta"
+                                   : type_ == "roberta" ? "Roberta"
+                                                        : "Bert";
         const std::string architecture = family + (ranks_ ? "ForSequenceClassification" : "Model");
-        config = {{"model_type", jina_ ? "bert" : type_}, {"architectures", {architecture}}};
+        const std::string model_type = jina_ ? "bert" : xlm ? "xlm-roberta" : type_;
+        config = {{"model_type", model_type}, {"architectures", {architecture}}};
         if (jina_) config["position_embedding_type"] = "alibi";
         if (jina_ && gated_) config["feed_forward_type"] = "geglu";
         if (ranks_) config["id2label"] = {{"0", "LABEL_0"}};
@@ -425,10 +468,13 @@ class EncoderFolder {
         if (shift_ == 0) return;
         config["pad_token_id"] = 1;
         config["max_position_embeddings"] = number("context_length") + shift_;
+        if (jina_v3_) add_adapters();
     }
 
     Json config;
-    std::string prefix;  // of all names
+    std::string prefix;     // of all names
+    bool adapters = false;  // matrices lie beside those of adapters
+    std::string spare;      // not empty: the name of one more tensor
     std::string pooling = "pooling_mode_cls_token";
     std::string module = "sentence_transformers.models.Normalize";
 
@@ -455,6 +501,21 @@ class EncoderFolder {
     }
 
   private:
+    // As jina-embeddings-v3 is published.
+    void add_adapters() {
+        prefix = "roberta.";
+        adapters = true;
+        config.update({{"position_embedding_type", "rotary"},
+                       {"rotary_emb_base", 20000.0},
+                       {"lora_adaptations", {"retrieval.query", "text-matching"}},
+                       {"lora_rank", 4},
+                       {"lora_alpha", 1},
+                       {"load_trained_adapters", true},
+                       {"use_flash_attn", true},
+                       {"emb_pooler", "mean"},
+                       {"truncate_dim", Json()}});
+    }
+
     std::string name_of(const std::string& ours) const {
         static const std::map<std::string, std::string> kOuter{
             {"token_embd.weight", "embeddings.word_embeddings.weight"},
@@ -481,6 +542,7 @@ class EncoderFolder {
             return (output ? "classifier" : "bert.pooler.dense") + kind;
         }
         if (modern_) return name_of_modern(ours);
+        if (jina_v3_) return name_of_jina_v3(ours);
         if (const auto found = kOuter.find(ours); found != kOuter.end()) {
             const std::string name = model + found->second;
             return nomic_ && name.starts_with("embeddings.LayerNorm")
@@ -518,6 +580,29 @@ class EncoderFolder {
                kNames.at(ours.substr(first + 1, last - first - 1)) + ours.substr(last);
     }
 
+    std::string name_of_jina_v3(const std::string& ours) const {
+        static const std::map<std::string, std::string> kNames{
+            {"token_embd", "embeddings.word_embeddings"},
+            {"token_types", "embeddings.token_type_embeddings"},
+            {"token_embd_norm", "emb_ln"},
+            {"attn_qkv", "mixer.Wqkv"},
+            {"attn_output", "mixer.out_proj"},
+            {"attn_output_norm", "norm1"},
+            {"ffn_up", "mlp.fc1"},
+            {"ffn_down", "mlp.fc2"},
+            {"layer_output_norm", "norm2"}};
+        const std::size_t last = ours.rfind('.');
+        const bool of_layer = ours.starts_with("blk.");
+        const std::size_t first = of_layer ? ours.find('.', 4) : 0;
+        const std::string what =
+            of_layer ? ours.substr(first + 1, last - first - 1) : ours.substr(0, last);
+        const std::string layer =
+            of_layer ? "encoder.layers." + ours.substr(4, first - 4) + "." : "";
+        const bool adapted = adapters && ours.ends_with(".weight") && !what.ends_with("norm");
+        return prefix + layer + kNames.at(what) +
+               (adapted ? ".parametrizations.weight.original" : ours.substr(last));
+    }
+
     // "" where it is BERT's.
     std::string name_of_jina(const std::string& what) const {
         if (what == "attn_q_norm") return "attention.self.layer_norm_q";
@@ -552,8 +637,14 @@ class EncoderFolder {
                 shape[0] += shift_;
             }
             const char* dtype = tensor.type == TensorType::f32 ? "F32" : "BF16";
-            writer.add(name_of(tensor.name), dtype, shape, bytes);
+            const std::string name = name_of(tensor.name);
+            writer.add(name, dtype, shape, bytes);
+            if (!name.ends_with(".original")) continue;
+            const std::string adapter = name.substr(0, name.rfind('.')) + ".0.lora_";
+            writer.add(adapter + "A", "F32", {1, 1, 1}, "1234");
+            writer.add(adapter + "B", "F32", {1, 1, 1}, "1234");
         }
+        if (!spare.empty()) writer.add(spare, "F32", {1, 1}, "1234");
         // What there may be besides.
         if (modern_) writer.add("head.dense.weight", "F32", {1, 1}, "1234");
         if (modern_) return write_file(folder_ + "/model.safetensors", writer.take());
@@ -599,6 +690,7 @@ class EncoderFolder {
     std::string folder_;
     bool nomic_ = false;
     bool jina_ = false;
+    bool jina_v3_ = false;
     bool modern_ = false;
     bool of_code_ = false;
     bool gated_ = true;
@@ -666,6 +758,7 @@ TEST(Encoder, AFoldersTensorsAreThoseOfTheGgufFile) {
                                       {"bge-m3", "xlm-roberta"},
                                       {"jina-bert-v2", "jina"},
                                       {"jina-bert-v2-code", "jina"},
+                                      {"jina-bert-v3", "jina-v3"},
                                       {"modern-bert", "modernbert"},
                                       {"minilm-reranker", "bert"},
                                       {"bge-reranker", "xlm-roberta"},
@@ -742,6 +835,61 @@ TEST(Encoder, AFolderOfModernBertMayHaveAnotherActivationAndOtherNames) {
         writer.config[one.key] = one.value;
         writer.write();
         const auto refused = open_weights(folder.file("modern"));
+        ASSERT_FALSE(refused.ok()) << one.key;
+        EXPECT_THAT(refused.error().message, HasSubstr(one.problem));
+        writer.config = before;
+    }
+}
+
+// Also one whose adapters are gone, or merged; with those that there are the file's tensors are
+// the base weights.
+TEST(Encoder, AFolderOfJinaBertV3MayHaveNoAdaptersAndIsRefusedWhereItWouldMakeOtherEmbeddings) {
+    const TemporaryFolder folder;
+    const auto file = like(folder, "jina-bert-v3", "bf16");
+    const std::string path = folder.file("v3");
+    EncoderFolder writer(*file, "jina-v3", path);
+    writer.write();
+    const auto adapted = open_weights(path);
+    ASSERT_TRUE(adapted.ok()) << adapted.error().message;
+    EXPECT_THAT(describe_text(collect_info((*adapted)->file())),
+                HasSubstr("none applied: the base weights, as where no task is chosen"));
+    writer.config["architectures"] = {"XLMRobertaLoRA"};
+    writer.write();
+    expect_like_the_file(*file, path);
+    writer.adapters = false;
+    for (const char* prefix : {"roberta.", ""}) {
+        writer.prefix = prefix;
+        writer.write();
+        expect_like_the_file(*file, path);
+    }
+    // Without the matrix that it changes an adapter's factor is what nobody reads.
+    writer.spare = "encoder.layers.0.mixer.Wqkv.parametrizations.weight.0.lora_A";
+    writer.write();
+    EXPECT_THAT(open_weights(path).error().message,
+                HasSubstr(writer.spare + ": not part of a jina-bert-v3 model"));
+    const struct {
+        const char* key;
+        Json value;
+        const char* problem;
+    } cases[] = {
+        {"hidden_act", "gelu_new", "hidden_act: expected \"gelu\""},
+        {"rotary_emb_interleaved", true, "rotary_emb_interleaved: expected false"},
+        {"rotary_emb_scale_base", 512, "rotary_emb_scale_base: expected null"},
+        {"rotary_emb_dim", 16, "rotary_emb_dim: expected the 32 dimensions of a head"},
+        {"truncate_dim", 64, "truncate_dim: expected null"},
+        {"emb_pooler", "cls", "emb_pooler: expected \"mean\""},
+        {"pad_token_id", 5000, "pad_token_id: expected less than the 1026 positions"},
+        {"position_embedding_type", "alibi", "position_embedding_type: expected \"absolute\""},
+        {"architectures", Json::array({"XLMRobertaForSequenceClassification"}),
+         "[\"XLMRobertaModel\"] or [\"XLMRobertaLoRA\"]"},
+    };
+    writer.spare.clear();
+    writer.config["architectures"] = {"XLMRobertaModel"};
+    for (const auto& one : cases) {
+        const Json before = writer.config;
+        writer.config[one.key] = one.value;
+        writer.write();
+        const auto refused = open_weights(path);
         ASSERT_FALSE(refused.ok()) << one.key;
         EXPECT_THAT(refused.error().message, HasSubstr(one.problem));
         writer.config = before;

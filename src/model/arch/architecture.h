@@ -36,6 +36,7 @@ extern const DecoderTraits kLlama4;
 extern const DecoderTraits kNemotron;
 extern const DecoderTraits kBert;
 extern const DecoderTraits kJinaBertV2;
+extern const DecoderTraits kJinaBertV3;
 extern const DecoderTraits kModernBert;
 extern const DecoderTraits kNomicBert;
 extern const DecoderTraits kNomicBertMoe;

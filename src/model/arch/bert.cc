@@ -9,7 +9,9 @@
 
 // Encoders, which make embeddings: BERT (bge, E5, MiniLM) and RoBERTa, whose tensors and keys are
 // the same in a file, XLM-RoBERTa (bge-m3, multilingual E5) among them; and nomic-bert, which has
-// rope in the place of a table of positions, and SwiGLU; jina-bert-v2 ALiBi, both ways, and GeGLU.
+// rope in the place of a table of positions, and SwiGLU; jina-bert-v2 ALiBi, both ways, and GeGLU;
+// jina-bert-v3 is XLM-RoBERTa with rope. The adapters for tasks that it is published with are not
+// applied: without a task it is the model of the base weights alone.
 // Each sum of residuals is normed: x = norm(x + attention(x)), x = norm(x + feed-forward(x)).
 // jina-bert-v2 of models for code norms queries and keys as a whole, and behind attention twice:
 // x = norm_2(x + norm(x + attention(x))).
@@ -26,7 +28,8 @@
 // pooler.
 //
 // Devlin and others: BERT: Pre-training of Deep Bidirectional Transformers, 2018. Warner and
-// others: Smarter, Better, Faster, Longer: A Modern Bidirectional Encoder, 2024.
+// others: Smarter, Better, Faster, Longer: A Modern Bidirectional Encoder, 2024. Sturua and others:
+// jina-embeddings-v3: Multilingual Embeddings With Task LoRA, 2024.
 
 namespace helix::model {
 
@@ -60,6 +63,18 @@ const DecoderTraits kJinaBertV2{.name = "jina-bert-v2",
                                 .alibi = true,
                                 .down_bias = true,
                                 .gate_optional = true};
+
+const DecoderTraits kJinaBertV3{.name = "jina-bert-v3",
+                                .rope_pairs = RopePairs::halves,
+                                .qkv_bias = Presence::always,
+                                .output_bias = true,
+                                .input_norms = false,
+                                .fused_qkv = true,
+                                .norm = NormKind::layer,
+                                .activation = Activation::exact_gelu,
+                                .encoder = true,
+                                .task_adapters = true,
+                                .feed_forward_bias = true};
 
 // Experts have BERT's feed-forward, without biases.
 const DecoderTraits kNomicBertMoe{.name = "nomic-bert-moe",

@@ -225,6 +225,7 @@ base::Status read_scales(const GgufFile& file, const DecoderTraits& traits, Mode
     config.feed_forward_bias = traits.feed_forward_bias;
     config.down_bias = traits.down_bias;
     config.alibi = traits.alibi;
+    config.task_adapters = traits.task_adapters;
     config.parallel_blocks = traits.parallel_blocks;
     config.activation = traits.activation;
     config.attention_scale = traits.attention_scale;

@@ -96,6 +96,7 @@ struct DecoderTraits {
     bool position_table = false;     // in the place of rope
     bool alibi = false;              // likewise; see ModelConfig
     bool may_rank = false;           // there are cross-encoders of it
+    bool task_adapters = false;      // see ModelConfig
     bool feed_forward_bias = false;  // of both matrices
     bool down_bias = false;          // of the last one alone
     // The feed-forward may be that of BERT: without a gate, with both biases and exact GELU.

@@ -19,7 +19,6 @@ constexpr Lacking kLacking[] = {
     {"granitehybrid", "recurrent layers (Mamba 2)"},
     {"nemotron_h", "recurrent layers (Mamba 2)"},
     {"nemotron_h_moe", "recurrent layers (Mamba 2), feed-forwards without a gate"},
-    {"jina-bert-v3", "adapters for tasks"},
     {"neo-bert", "an encoder with norms before its blocks"},
 };
 

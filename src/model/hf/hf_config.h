@@ -93,6 +93,7 @@ struct HfConfig {
     std::int32_t n_token_types = 0;
     bool ranks_pairs = false;           // a cross-encoder, with its head
     bool gated = true;                  // of jina-bert-v2: its feed-forward is not BERT's
+    bool has_adapters = false;          // matrices lie beside those of adapters (jina-bert-v3)
     std::vector<HfDense> dense_layers;  // of embeddings: two, or none
 
     bool shares_kv(std::int32_t layer) const { return layer >= n_layers - n_shared_kv_layers; }

@@ -22,21 +22,23 @@ constexpr std::string_view kEncoderTypes[] = {"bert", "roberta", "xlm-roberta", 
                                               kModern};
 
 // Classes whose tensors have the names that we know: of models, of those that were trained to fill
-// gaps, and of cross-encoders; "" where we read none.
+// gaps (or have adapters), and of cross-encoders; "" where we read none.
 struct EncoderClasses {
     std::string_view kind;
     std::string_view model;
-    std::string_view masked = {};
+    std::string_view other = {};
     std::string_view pairs = {};
 };
-// A jina-bert-v2 says that it is a bert.
+// A jina-bert-v2 says that it is a bert, a jina-bert-v3 that it is an xlm-roberta.
 constexpr std::string_view kJina = "jina-bert-v2";
+constexpr std::string_view kJinaV3 = "jina-bert-v3";
 constexpr EncoderClasses kClasses[] = {
     {"bert", "BertModel", "", "BertForSequenceClassification"},
     {"roberta", "RobertaModel", "", "RobertaForSequenceClassification"},
     {"xlm-roberta", "XLMRobertaModel", "", "XLMRobertaForSequenceClassification"},
     {"nomic_bert", "NomicBertModel"},
     {kJina, "JinaBertModel", "JinaBertForMaskedLM"},
+    {kJinaV3, "XLMRobertaModel", "XLMRobertaLoRA"},
     {kModern, "ModernBertModel", "ModernBertForMaskedLM"},
 };
 
@@ -47,12 +49,14 @@ const EncoderClasses& classes_of(std::string_view kind) {
     CHECK(false);
 }
 
-// The row of kClasses: what the model type says, but of jina-bert-v2.
+// The row of kClasses: what the model type says, but of jina-bert-v2 and jina-bert-v3.
 base::Result<std::string_view> kind_of(const JsonPlace& root, std::string_view model_type) {
     constexpr const char* kPositions = "position_embedding_type";
-    if (model_type != "bert" || !root.present(kPositions)) return model_type;
+    const bool may_differ = model_type == "bert" || model_type == "xlm-roberta";
+    if (!may_differ || !root.present(kPositions)) return model_type;
     TRY(const std::string positions, root.child(kPositions).text());
-    return positions == "alibi" ? kJina : model_type;
+    if (model_type == "bert" && positions == "alibi") return kJina;
+    return model_type == "xlm-roberta" && positions == "rotary" ? kJinaV3 : model_type;
 }
 
 // Whether it is a cross-encoder's.
@@ -63,11 +67,11 @@ base::Result<bool> ranks_pairs(const JsonPlace& root, std::string_view kind) {
     TRY(const std::size_t n, classes.array_size());
     for (std::size_t i = 0; i < n; ++i) {
         TRY(const std::string name, classes.element(i).text());
-        if (name == known.model || (!known.masked.empty() && name == known.masked)) return false;
+        if (name == known.model || (!known.other.empty() && name == known.other)) return false;
         if (!known.pairs.empty() && name == known.pairs) return true;
     }
     std::string expected = fmt::format("[\"{}\"]", known.model);
-    for (const std::string_view other : {known.masked, known.pairs}) {
+    for (const std::string_view other : {known.other, known.pairs}) {
         if (!other.empty()) expected += fmt::format(" or [\"{}\"]", other);
     }
     return classes.error(expected);
@@ -95,6 +99,11 @@ base::Status expect_text(const JsonPlace& root, const char* key, const std::stri
     return root.child(key).error(fmt::format("\"{}\"", expected));
 }
 
+base::Status expect_null(const JsonPlace& root, const char* key) {
+    if (!root.present(key)) return base::Ok{};
+    return root.child(key).error("null");
+}
+
 class EncoderReader {
   public:
     // kind: of kClasses.
@@ -102,13 +111,15 @@ class EncoderReader {
         : root_(root),
           nomic_(kind == "nomic_bert"),
           jina_(kind == kJina),
+          jina_v3_(kind == kJinaV3),
           modern_(kind == kModern),
           metadata_(metadata) {
         shifted_ = kind == "roberta" || kind == "xlm-roberta";
-        config_.architecture = nomic_    ? "nomic-bert"
-                               : jina_   ? kJina
-                               : modern_ ? "modern-bert"
-                                         : "bert";
+        config_.architecture = nomic_     ? "nomic-bert"
+                               : jina_    ? kJina
+                               : jina_v3_ ? kJinaV3
+                               : modern_  ? "modern-bert"
+                                          : "bert";
         config_.traits = find_traits(config_.architecture);
         CHECK(config_.traits != nullptr);
     }
@@ -125,7 +136,10 @@ class EncoderReader {
         TRY_VOID(nomic_ ? refuse_of_nomic() : modern_ ? refuse_of_modern() : refuse_of_bert());
         if (jina_) TRY_VOID(read_gates());
         TRY_VOID(read_sizes());
-        TRY_VOID(nomic_ ? read_rope() : jina_ || modern_ ? read_context() : read_positions());
+        TRY_VOID(nomic_             ? read_rope()
+                 : jina_v3_         ? read_jina_v3()
+                 : jina_ || modern_ ? read_context()
+                                    : read_positions());
         if (modern_) TRY_VOID(read_modern());
         const char* epsilon_key = nomic_    ? "layer_norm_epsilon"
                                   : modern_ ? "norm_eps"
@@ -149,7 +163,8 @@ class EncoderReader {
 
     base::Status refuse_of_bert() {
         TRY_VOID(expect_text(root_, "hidden_act", "gelu"));
-        TRY_VOID(expect_text(root_, "position_embedding_type", jina_ ? "alibi" : "absolute"));
+        const char* positions = jina_ ? "alibi" : jina_v3_ ? "rotary" : "absolute";
+        TRY_VOID(expect_text(root_, "position_embedding_type", positions));
         TRY_VOID(expect_flag(root_, "is_decoder", false));
         return expect_flag(root_, "add_cross_attention", false);
     }
@@ -180,8 +195,7 @@ class EncoderReader {
              {"prenorm", "causal", "parallel_block", "use_rms_norm", "qkv_proj_bias",
               "mlp_fc1_bias", "mlp_fc2_bias", "rotary_emb_interleaved"})
             TRY_VOID(expect_flag(root_, key, false));
-        if (root_.present("rotary_emb_scale_base"))
-            return root_.child("rotary_emb_scale_base").error("null");
+        TRY_VOID(expect_null(root_, "rotary_emb_scale_base"));
         TRY(const float part, root_.positive_or("rotary_emb_fraction", 1));
         if (part != 1.0F) return root_.child("rotary_emb_fraction").error("1");
         return base::Ok{};
@@ -272,19 +286,45 @@ class EncoderReader {
     }
 
     // RoBERTa's positions begin behind that of its padding.
+    base::Result<std::int32_t> first_position(std::int32_t n_positions) const {
+        constexpr const char* kPadding = "pad_token_id";
+        std::int64_t padding = 1;
+        if (root_.present(kPadding)) {
+            TRY(padding, root_.child(kPadding).integer());
+        }
+        if (padding < 0 || padding + 1 >= n_positions)
+            return root_.child(kPadding).error(
+                fmt::format("less than the {} positions", n_positions));
+        return static_cast<std::int32_t>(padding) + 1;
+    }
+
     base::Status read_positions() {
         TRY(config_.n_positions, root_.count("max_position_embeddings", limits::kMaxContext));
         if (shifted_) {
-            std::int64_t padding = 1;
-            if (root_.present("pad_token_id")) {
-                TRY(padding, root_.child("pad_token_id").integer());
-            }
-            if (padding < 0 || padding + 1 >= config_.n_positions)
-                return root_.child("pad_token_id")
-                    .error(fmt::format("less than the {} positions", config_.n_positions));
-            config_.first_position = static_cast<std::int32_t>(padding) + 1;
+            TRY(config_.first_position, first_position(config_.n_positions));
         }
         set_count("context_length", config_.n_positions - config_.first_position);
+        return base::Ok{};
+    }
+
+    // Rope of the whole head, and as many positions as RoBERTa's table would have for a text.
+    base::Status read_jina_v3() {
+        TRY_VOID(expect_flag(root_, "rotary_emb_interleaved", false));
+        TRY_VOID(expect_null(root_, "rotary_emb_scale_base"));
+        TRY_VOID(expect_null(root_, "truncate_dim"));
+        TRY_VOID(expect_text(root_, "emb_pooler", "mean"));
+        constexpr const char* kTurned = "rotary_emb_dim";
+        TRY(const std::int32_t turned,
+            root_.count_or(kTurned, limits::kMaxHeadDim, config_.head_dim));
+        if (turned != config_.head_dim)
+            return root_.child(kTurned).error(
+                fmt::format("the {} dimensions of a head", config_.head_dim));
+        TRY(const float base, root_.positive_or("rotary_emb_base", 10000));
+        set("rope.freq_base", base);
+        TRY(const std::int32_t positions,
+            root_.count("max_position_embeddings", limits::kMaxContext));
+        TRY(const std::int32_t first, first_position(positions));
+        set_count("context_length", positions - first);
         return base::Ok{};
     }
 
@@ -301,18 +341,24 @@ class EncoderReader {
     }
 
     JsonPlace root_;
-    bool nomic_, jina_, modern_;
+    bool nomic_, jina_, jina_v3_, modern_;
     bool shifted_ = false;
     GgufBuilder& metadata_;
     HfConfig config_;
 };
+
+// How names end of matrices that adapters change, and of the two factors of all adapters together.
+constexpr const char* kAdaptedMatrix = ".parametrizations.weight.original";
+constexpr std::string_view kAdapterFactors[] = {".parametrizations.weight.0.lora_A",
+                                                ".parametrizations.weight.0.lora_B"};
 
 class EncoderTensors {
   public:
     explicit EncoderTensors(const HfConfig& config)
         : config_(config),
           nomic_(config.architecture == "nomic-bert"),
-          jina_(config.traits->alibi) {}
+          jina_(config.traits->alibi),
+          jina_v3_(config.traits->task_adapters) {}
 
     std::vector<HfTensor> list() && {
         if (config_.traits->input_norms) {
@@ -321,7 +367,7 @@ class EncoderTensors {
         }
         const std::int64_t hidden = config_.hidden;
         const std::string& prefix = config_.prefix;
-        matrix("token_embd.weight", prefix + "embeddings.word_embeddings.weight", config_.vocab,
+        matrix("token_embd.weight", weight_of(prefix + "embeddings.word_embeddings"), config_.vocab,
                hidden);
         if (config_.n_positions > 0) {
             tensors_.push_back({.name = kPositionTable,
@@ -331,14 +377,18 @@ class EncoderTensors {
                                 .first_row = config_.first_position,
                                 .keep_float = true});
         }
-        matrix(kTokenTypeTable, prefix + "embeddings.token_type_embeddings.weight",
+        matrix(kTokenTypeTable, weight_of(prefix + "embeddings.token_type_embeddings"),
                config_.n_token_types, hidden);
         tensors_.back().keep_float = true;
-        norm("token_embd_norm", nomic_ ? "emb_ln" : prefix + "embeddings.LayerNorm");
+        const bool flash = nomic_ || jina_v3_;  // their names are those of FlashAttention's blocks
+        norm("token_embd_norm", prefix + (flash ? "emb_ln" : "embeddings.LayerNorm"));
         for (std::int32_t layer = 0; layer < config_.n_layers; ++layer) {
             ours_ = fmt::format("blk.{}.", layer);
-            theirs_ = fmt::format("{}encoder.{}.{}.", prefix, nomic_ ? "layers" : "layer", layer);
-            nomic_ ? nomic_layer() : jina_ ? jina_layer() : bert_layer();
+            theirs_ = fmt::format("{}encoder.{}.{}.", prefix, flash ? "layers" : "layer", layer);
+            nomic_     ? nomic_layer()
+            : jina_v3_ ? jina_v3_layer()
+            : jina_    ? jina_layer()
+                       : bert_layer();
         }
         if (config_.ranks_pairs) add_pair_head();
         return std::move(tensors_);
@@ -363,9 +413,13 @@ class EncoderTensors {
         vector(name + ".weight", source + ".weight", config_.hidden);
         vector(name + ".bias", source + ".bias", config_.hidden);
     }
+    // What a module's matrix is called. Where there are adapters, it is the one that they change.
+    std::string weight_of(const std::string& module) const {
+        return module + (config_.has_adapters ? kAdaptedMatrix : ".weight");
+    }
     // With a bias.
     void linear(const char* name, const char* source, std::int64_t rows, std::int64_t cols) {
-        matrix(ours_ + name + ".weight", theirs_ + source + ".weight", rows, cols);
+        matrix(ours_ + name + ".weight", weight_of(theirs_ + source), rows, cols);
         vector(ours_ + name + ".bias", theirs_ + source + ".bias", rows);
     }
 
@@ -440,6 +494,16 @@ class EncoderTensors {
         norm(ours_ + "layer_output_norm", theirs_ + (of_code ? "layer_norm_2" : "mlp.layernorm"));
     }
 
+    void jina_v3_layer() {
+        const std::int64_t hidden = config_.hidden;
+        linear("attn_qkv", "mixer.Wqkv", 3 * hidden, hidden);
+        linear("attn_output", "mixer.out_proj", hidden, hidden);
+        norm(ours_ + "attn_output_norm", theirs_ + "norm1");
+        linear("ffn_up", "mlp.fc1", config_.ffn, hidden);
+        linear("ffn_down", "mlp.fc2", hidden, config_.ffn);
+        norm(ours_ + "layer_output_norm", theirs_ + "norm2");
+    }
+
     void nomic_layer() {
         const std::int64_t hidden = config_.hidden;
         const std::int64_t ffn = config_.ffn;
@@ -453,7 +517,7 @@ class EncoderTensors {
     }
 
     const HfConfig& config_;
-    bool nomic_, jina_;
+    bool nomic_, jina_, jina_v3_;
     std::string ours_, theirs_;  // what names of a layer's tensors begin with
     std::vector<HfTensor> tensors_;
 };
@@ -479,6 +543,15 @@ base::Result<HfConfig> read_hf_encoder(const JsonPlace& root, std::string_view m
 void see_encoder_tensors(const std::function<bool(const std::string&)>& has, HfConfig& config) {
     if (config.traits->input_norms && has("model.embeddings.tok_embeddings.weight"))
         config.prefix = "model.";
+    if (config.traits->task_adapters) {
+        for (const char* prefix : {"", "roberta."}) {
+            const std::string words = prefix + std::string("embeddings.word_embeddings");
+            const bool adapted = has(words + kAdaptedMatrix);
+            if (!adapted && !has(words + ".weight")) continue;
+            config.prefix = prefix;
+            config.has_adapters = adapted;
+        }
+    }
     if (!config.traits->alibi) return;
     if (has("bert.embeddings.word_embeddings.weight")) config.prefix = "bert.";
     config.qk_norm = has(config.prefix + "encoder.layer.0.attention.self.layer_norm_q.weight");
@@ -490,6 +563,9 @@ std::vector<HfTensor> hf_encoder_tensors(const HfConfig& config) {
 
 // What is made of the first token's state for a training goal, and numbers that are counted.
 bool is_spare_encoder_tensor(const HfConfig& config, std::string_view name) {
+    for (const std::string_view factor : kAdapterFactors) {
+        if (config.has_adapters && name.ends_with(factor)) return true;
+    }
     if (config.traits->alibi && name.starts_with("cls.predictions.")) return true;
     if (config.traits->input_norms)
         return name.starts_with("head.") || name.starts_with("decoder.") ||

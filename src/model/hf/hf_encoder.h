@@ -14,7 +14,9 @@
 
 // Encoders as they are published: BertModel, RobertaModel, XLMRobertaModel and NomicBertModel,
 // JinaBertModel, ModernBertModel and the ...ForMaskedLM of these two, and of the first three the
-// cross-encoders (...ForSequenceClassification with one label).
+// cross-encoders (...ForSequenceClassification with one label). An XLMRobertaModel whose
+// position_embedding_type is "rotary" is jina-bert-v3 (also as XLMRobertaLoRA): read are the base
+// weights, as where no task is chosen; the adapters for tasks are left out.
 
 namespace helix::model {
 
@@ -28,7 +30,8 @@ base::Result<HfConfig> read_hf_encoder(const spec::JsonPlace& root, std::string_
                                        GgufBuilder& metadata);
 
 // Reads what config.json leaves open, from the names of the folder's tensors: of jina-bert-v2
-// whether it is one of code, and of it and ModernBERT what all names begin with.
+// whether it is one of code, of jina-bert-v3 whether there are adapters, and of these and
+// ModernBERT what all names begin with.
 void see_encoder_tensors(const std::function<bool(const std::string&)>& has, HfConfig& config);
 
 // See hf_tensors.h.
