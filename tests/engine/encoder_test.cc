@@ -310,7 +310,12 @@ class EncoderReference {
 };
 
 class Encoder : public testing::TestWithParam<SynthKind> {};
-INSTANTIATE_TEST_SUITE_P(Kinds, Encoder, testing::ValuesIn(kEncoders),
+std::vector<SynthKind> kinds_of_encoders() {
+    return cases_or_few(kEncoders,
+                        {"jina_code", "modern_bert", "nomic_bert_moe", "gemma_embedding"},
+                        [](const SynthKind& kind) { return kind.name; });
+}
+INSTANTIATE_TEST_SUITE_P(Kinds, Encoder, testing::ValuesIn(kinds_of_encoders()),
                          [](const auto& given) { return given.param.name; });
 
 // A text's rows, of which nothing is drawn.
