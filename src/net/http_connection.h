@@ -2,6 +2,7 @@
 
 #include "net/asio_coroutines.h"
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -29,6 +30,9 @@
 namespace helix::net {
 
 using Clock = std::chrono::steady_clock;
+
+// Bodies up to this length find room beside longer ones that fill their memory.
+inline constexpr std::size_t kShortBodyBytes = std::size_t{64} << 10U;
 
 struct HttpLoop {
     explicit HttpLoop(HttpServerOptions o)
@@ -58,6 +62,11 @@ struct HttpLoop {
     std::size_t forget_bodies_at = 64;                               // map entries
     // The most that the bodies from one address may take.
     std::size_t bodies_share_bytes() const { return options.max_bodies_bytes / 4 * 3; }
+    // What is longer would never find room.
+    std::size_t longest_body_bytes() const {
+        const std::size_t share = bodies_share_bytes();
+        return std::max(MemoryBudget::part_of_large(share), std::min(share, kShortBodyBytes));
+    }
     std::shared_ptr<MemoryBudget> bodies_of(const std::string& peer);
     HttpDate clock;
     // Answers made ahead with last_answer(), for when no memory or no file descriptor is left.

@@ -55,7 +55,7 @@ std::optional<HttpConnection::Refusal> HttpConnection::on_head(Arriving& in) {
         in.file = std::move(file).value();
     }
     if (in.file == nullptr) {
-        in.parser.allow_body(std::min<std::uint64_t>(limit, loop_.bodies_share_bytes()));
+        in.parser.allow_body(std::min<std::uint64_t>(limit, loop_.longest_body_bytes()));
     }
     enter(Phase::body, loop_.options.body_timeout +
                            base::from_seconds(static_cast<double>(length) / kLeastRate));
@@ -73,7 +73,7 @@ std::optional<HttpConnection::Refusal> HttpConnection::keep_piece(Arriving& in) 
         if (in.share == nullptr) {
             in.share = std::make_shared<MemoryBudget::Share>(loop_.body_files);
         }
-        if (!in.share->grow_to(body_received_)) {
+        if (!in.share->grow_to(body_received_, false)) {
             return Refusal{507, fmt::format("the uploads that are here fill the {} bytes that they "
                                             "may take on disk; try again later",
                                             loop_.body_files->limit_bytes())};
@@ -89,12 +89,14 @@ std::optional<HttpConnection::Refusal> HttpConnection::keep_piece(Arriving& in) 
     if (needed > in.body.capacity()) {
         // The string reserves what the share was charged for: twice as much each time, or all that
         // is announced.
-        const std::uint64_t most = in.parser.content_length().value_or(2 * in.body.capacity());
+        const std::optional<std::uint64_t> announced = in.parser.content_length();
+        const std::uint64_t most = announced.value_or(2 * in.body.capacity());
+        const bool large = announced.value_or(needed) > kShortBodyBytes;
         std::size_t bytes = std::max<std::size_t>(needed, std::min(2 * in.body.capacity(), most));
-        if (!in.share->grow_to(bytes)) bytes = needed;
-        if (!in.share->grow_to(bytes)) {
+        if (!in.share->grow_to(bytes, large)) bytes = needed;
+        if (!in.share->grow_to(bytes, large)) {
             const MemoryBudget& yours = in.share->budget();
-            const bool all = !yours.lacks(bytes - in.share->bytes());
+            const bool all = !yours.lacks(bytes - in.share->bytes(), large);
             return Refusal{429, fmt::format("the requests {} fill the {} bytes of memory for their "
                                             "bodies; try again later",
                                             all ? "that are here" : "from your address",

@@ -18,8 +18,15 @@ class MemoryBudget {
 
     std::size_t limit_bytes() const { return limit_bytes_; }
     std::size_t used_bytes() const { return used_bytes_.load(); }
-    // Whether this many more bytes are too much for this budget itself, and not only for the whole.
-    bool lacks(std::size_t more) const { return more > limit_bytes_ - used_bytes_.load(); }
+    // What large holders may take; the rest is for small ones, so that these are not kept out.
+    static std::size_t part_of_large(std::size_t limit_bytes) {
+        return limit_bytes - limit_bytes / 16;
+    }
+    // Whether this many more bytes for a small or large holder are too much for this budget itself,
+    // and not only for the whole.
+    bool lacks(std::size_t more, bool large) const {
+        return beyond(used_bytes_.load(), more, large);
+    }
 
     // What one holder has taken, which is given back when this is destroyed.
     class Share {
@@ -29,10 +36,11 @@ class MemoryBudget {
         Share(const Share&) = delete;
         Share& operator=(const Share&) = delete;
 
-        // False if the budget has not so much left; then nothing has changed.
-        bool grow_to(std::size_t bytes) {
+        // False if the budget has not so much left for a holder of this kind; then nothing has
+        // changed.
+        bool grow_to(std::size_t bytes, bool large) {
             if (bytes <= bytes_) return true;
-            if (!budget_->take(bytes - bytes_)) return false;
+            if (!budget_->take(bytes - bytes_, large)) return false;
             bytes_ = bytes;
             return true;
         }
@@ -45,12 +53,16 @@ class MemoryBudget {
     };
 
   private:
-    bool take(std::size_t more) {
+    bool beyond(std::size_t used, std::size_t more, bool large) const {
+        const std::size_t limit = large ? part_of_large(limit_bytes_) : limit_bytes_;
+        return used > limit || more > limit - used;
+    }
+    bool take(std::size_t more, bool large) {
         std::size_t used = used_bytes_.load();
         do {
-            if (more > limit_bytes_ - used) return false;
+            if (beyond(used, more, large)) return false;
         } while (!used_bytes_.compare_exchange_weak(used, used + more));
-        if (whole_ == nullptr || whole_->take(more)) return true;
+        if (whole_ == nullptr || whole_->take(more, large)) return true;
         used_bytes_ -= more;
         return false;
     }

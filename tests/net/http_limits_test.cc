@@ -133,6 +133,32 @@ TEST_F(HttpLimits, BodiesOfAllClientsTogetherHaveOneBudget) {
     FAIL() << "the budget was not given back";
 }
 
+TEST_F(HttpLimits, LongBodiesLeaveRoomForShortOnes) {
+    options_.max_bodies_bytes = 1'400'000;  // of 1,050,000 long ones may have 984,375
+    start_keeping();
+    TestClient first(server_->port());
+    first.request("POST", "/keep", std::string(900'000, 'x'));
+    const auto status_of = [&](std::size_t length) {
+        TestClient client(server_->port());
+        client.request("POST", "/", std::string(length, 'x'));
+        return client.read_response().status;
+    };
+    int status = 200;  // until the first one's body is here
+    for (int i = 0; i < 1000 && status == 200; ++i) status = status_of(100'000);
+    EXPECT_EQ(status, 429);
+    EXPECT_EQ(status_of(80'000), 200);
+    EXPECT_EQ(status_of(60'000), 200);
+    TestClient second(server_->port());
+    second.request("POST", "/keep", std::string(80'000, 'x'));
+    status = 200;
+    for (int i = 0; i < 1000 && status == 200; ++i) status = status_of(70'000);
+    EXPECT_EQ(status, 429);
+    EXPECT_EQ(status_of(60'000), 200) << "short ones have a part of their own";
+    TestClient endless(server_->port());
+    endless.send("POST / HTTP/1.1\r\nhost: t\r\ncontent-length: 1000000\r\n\r\n");
+    EXPECT_EQ(endless.read_response().status, 413) << "it would never find room";
+}
+
 TEST_F(HttpLimits, ABodyIsPaidForAsLongAsItsRequestIsAnswered) {
     options_.max_bodies_bytes = 500'000;
     start_keeping();
