@@ -7,31 +7,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "base/effort.h"
+#include "base/eventually.h"
 
 // Real processes of the helix binary, and a very small HTTP client.
 
 namespace helix::cluster {
-
-// As many seconds on a quick and idle machine.
-inline bool eventually(const std::function<bool()>& condition, int seconds) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(seconds * kPatience);
-    while (std::chrono::steady_clock::now() < until) {
-        if (condition()) return true;
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    return condition();
-}
 
 // A port that was free a moment ago.
 inline int free_port() {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/effort.h"
+#include "base/eventually.h"
 #include "engine/cpu/cpu_provider.h"
 #include "engine/modelled/modelled_backend.h"
 #include "engine/modelled/modelled_provider.h"
@@ -178,16 +179,6 @@ inline CoordinatorOptions modelled_coordinator(std::int32_t min_workers) {
 
 inline std::string cluster_address(const CoordinatorServer& server) {
     return "127.0.0.1:" + std::to_string(server.join_info().cluster_port);
-}
-
-// As many seconds on a quick and idle machine.
-inline bool eventually(const std::function<bool()>& condition, int seconds = 60) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(seconds * kPatience);
-    while (std::chrono::steady_clock::now() < until) {
-        if (condition()) return true;
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return condition();
 }
 
 inline core::Request greedy(std::vector<spec::Token> prompt, std::int32_t max_tokens) {

@@ -298,12 +298,19 @@ class EncoderReader {
         return static_cast<std::int32_t>(padding) + 1;
     }
 
+    // Positions of the table that there is or, of jina-embeddings-v3, would be; those before
+    // first_position are not of a text.
     base::Status read_positions() {
-        TRY(config_.n_positions, root_.count("max_position_embeddings", limits::kMaxContext));
-        if (shifted_) {
-            TRY(config_.first_position, first_position(config_.n_positions));
+        TRY(const std::int32_t positions,
+            root_.count("max_position_embeddings", limits::kMaxContext));
+        std::int32_t first = 0;
+        if (shifted_ || jina_v3_) {
+            TRY(first, first_position(positions));
         }
-        set_count("context_length", config_.n_positions - config_.first_position);
+        set_count("context_length", positions - first);
+        if (jina_v3_) return base::Ok{};
+        config_.n_positions = positions;
+        config_.first_position = first;
         return base::Ok{};
     }
 
@@ -321,11 +328,7 @@ class EncoderReader {
                 fmt::format("the {} dimensions of a head", config_.head_dim));
         TRY(const float base, root_.positive_or("rotary_emb_base", 10000));
         set("rope.freq_base", base);
-        TRY(const std::int32_t positions,
-            root_.count("max_position_embeddings", limits::kMaxContext));
-        TRY(const std::int32_t first, first_position(positions));
-        set_count("context_length", positions - first);
-        return base::Ok{};
+        return read_positions();
     }
 
     // Beyond the positions that it was trained with rope would be scaled by a text's length.
