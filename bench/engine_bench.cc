@@ -1,11 +1,12 @@
 // usage: engine_bench MODEL.gguf [THREADS[/RANKS] [REPEATS [f16|bf16|f32|q8 [PROMPT [BATCH...]]]]]
 //
 // Tokens per second of decoding at several batch sizes (contexts of 64 to 96 positions) and of a
-// prompt of 512, as the median of REPEATS runs (four times as many of one sequence), by the clock
-// on the wall and per second that a thread really ran (on a machine that others use, only the
-// second compares). Beside them the physical limit: no batch can be faster than its weights can be
-// read, nor than its products of bytes can be formed; both speeds are measured in the same process.
-// bench/engine.py makes a table of the lines.
+// prompt of 512, of an encoder of so many texts of 64 tokens and of one of 512, as the median of
+// REPEATS runs (four times as many of one sequence), by the clock on the wall and per second that a
+// thread really ran (on a machine that others use, only the second compares). Beside them the
+// physical limit: no batch can be faster than its weights can be read, nor than its products of
+// bytes can be formed; both speeds are measured in the same process. bench/engine.py makes a table
+// of the lines.
 
 #include <algorithm>
 #include <chrono>
@@ -189,6 +190,7 @@ class Bench {
                 chunk.tokens.push_back((s * 131 + position + i * 7) % config_.vocab);
             chunk.sample = sample;
             chunk.sampling.temperature = 0;
+            if (config_.encoder) chunk.pooling = spec::Pooling::mean;
             const std::int32_t blocks = (position + rows + kBlock - 1) / kBlock;
             for (std::int32_t l = 0; l < config_.n_layers; ++l) {
                 for (std::int32_t b = 0; b < blocks; ++b) {
@@ -215,11 +217,18 @@ class Bench {
         });
     }
 
+    // Of an encoder, whose prompt is one chunk: texts of kTextTokens each.
+    Measured texts(int texts, int repeats) {
+        return measure(repeats, texts * kTextTokens,
+                       [&](int) { step(texts, 0, kTextTokens, true); });
+    }
+
     Measured prefill(std::int32_t tokens, int repeats) {
         return measure(repeats, tokens, [&](int) { step(1, 0, tokens, true); });
     }
 
     static constexpr std::int32_t kMaxBlocks = 32;
+    static constexpr std::int32_t kTextTokens = 64;
 
   private:
     template <typename Work>
@@ -272,8 +281,12 @@ int run(const std::string& path, const engine::CpuOptions& options, int repeats,
     if (!config.ok()) return std::fprintf(stderr, "%s\n", config.error().message.c_str()), 1;
     double read_bytes = 0;
     double read_values = 0;
+    const auto is_table = [&](const std::string& name) {
+        if (name == "position_embd.weight" || name == "token_types.weight") return true;
+        return name == "token_embd.weight" && (config->encoder || !config->tied_embeddings);
+    };
     for (const model::TensorInfo& tensor : (*weights)->file().tensors()) {
-        if (tensor.name != "token_embd.weight" || config->tied_embeddings) {
+        if (!is_table(tensor.name)) {
             read_bytes += static_cast<double>(tensor.bytes);
             read_values += static_cast<double>(tensor.rows() * tensor.row_length());
         }
@@ -294,9 +307,13 @@ int run(const std::string& path, const engine::CpuOptions& options, int repeats,
                 loaded);
     std::printf("limit: %.0f GOP/s of bytes\n", limits.operations / 1e9);
     Bench bench(**backend, *config, options.threads, *line);
-    for (const int batch : batches)
-        limits.print("decode", batch, batch,
-                     bench.decode(batch, batch == 1 ? 4 * repeats : repeats));
+    for (const int batch : batches) {
+        if (config->encoder)
+            limits.print("texts", batch, batch * Bench::kTextTokens, bench.texts(batch, repeats));
+        else
+            limits.print("decode", batch, batch,
+                         bench.decode(batch, batch == 1 ? 4 * repeats : repeats));
+    }
     limits.print("prefill", prompt, prompt, bench.prefill(prompt, std::max(1, repeats / 2)));
     return 0;
 }
