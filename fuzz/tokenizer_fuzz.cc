@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "text/byte_alphabet.h"
+#include "model/byte_alphabet.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
@@ -52,7 +52,7 @@ std::shared_ptr<const Tokenizer> make_spm() {
 }
 
 std::shared_ptr<const Tokenizer> make_bytes(const char* pre) {
-    const ByteAlphabet alphabet;
+    const helix::model::ByteAlphabet alphabet;
     Vocabulary v;
     v.model = "gpt2";
     v.pre = pre;

@@ -18,6 +18,7 @@
 #include "model/limits.h"
 #include "model/model_config.h"
 #include "model/rope_scaling.h"
+#include "model/synth_tokenizers.h"
 #include "model/synth_vocabulary.h"
 
 namespace helix::model {
@@ -330,7 +331,10 @@ void set_experts(GgufBuilder& builder, const SynthShape& shape) {
             set("expert_shared_count", shape.shared_ffn / shape.ffn);
     }
     if (shape.n_skipped_layers > 0) set("nextn_predict_layers", shape.n_skipped_layers);
-    if (sigmoid) set("expert_gating_func", 2);
+    // Llama 4's files do not say it.
+    if (sigmoid && !traits_of(shape).weighted_expert_inputs) set("expert_gating_func", 2);
+    if (shape.architecture == "glm4moe")  // the others' files leave it to the architecture
+        builder.set(metadata_key(traits_of(shape), "expert_weights_norm"), true);
     if (shape.n_expert_groups > 1) {
         set("expert_group_count", shape.n_expert_groups);
         set("expert_group_used_count", shape.n_expert_groups_used);
@@ -408,7 +412,14 @@ void set_encoder(GgufBuilder& builder, const SynthShape& shape) {
     builder.set(key("dense_3_feat_out"), count(shape.hidden));
 }
 
+// check_shape() has seen that there is such a one, if any. nullptr: the architecture says it.
+const SynthTokenizer* tokenizer_of(const SynthShape& shape) {
+    return shape.tokenizer.empty() ? nullptr : find_synth_tokenizer(shape.tokenizer);
+}
+
 void set_vocabulary(GgufBuilder& builder, const SynthShape& shape, std::uint64_t seed) {
+    const SynthTokenizer* tokenizer = tokenizer_of(shape);
+    if (tokenizer != nullptr) return set_synth_tokenizer(*tokenizer, shape.vocab, seed, builder);
     const bool encoder = traits_of(shape).encoder;
     const bool by_merges = !encoder || traits_of(shape).norms_as_decoder;
     if (!by_merges && !shape.unigrams)
@@ -429,6 +440,20 @@ void set_vocabulary(GgufBuilder& builder, const SynthShape& shape, std::uint64_t
     builder.set("tokenizer.ggml.add_eos_token", encoder);
     builder.set("tokenizer.ggml.add_space_prefix", true);
     if (!encoder) builder.set("tokenizer.chat_template", kChatTemplate);
+}
+
+void set_pooling(GgufBuilder& builder, const SynthShape& shape) {
+    if (!shape.reranks && shape.pooling == spec::Pooling::none) return;
+    const auto pooling = shape.reranks ? spec::Pooling::rank : shape.pooling;
+    const DecoderTraits& traits = traits_of(shape);
+    builder.set(metadata_key(traits, "pooling_type"), static_cast<std::uint32_t>(pooling));
+    if (!shape.reranks || traits.encoder) return;
+    builder.set(metadata_key(traits, "classifier.output_labels"),
+                std::vector<std::string>{"yes", "no"});
+    const SynthTokenizer* tokenizer = tokenizer_of(shape);
+    const bool own = tokenizer != nullptr && !tokenizer->rerank_template.empty();
+    builder.set("tokenizer.chat_template.rerank",
+                own ? std::string(tokenizer->rerank_template) : std::string(kRankTemplate));
 }
 
 void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quant,
@@ -470,14 +495,7 @@ void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quan
         }
     }
     if (shape.n_experts > 0) set_experts(builder, shape);
-    if (shape.reranks || shape.pooling != spec::Pooling::none) {
-        const auto pooling = shape.reranks ? spec::Pooling::rank : shape.pooling;
-        builder.set(key("pooling_type"), static_cast<std::uint32_t>(pooling));
-    }
-    if (shape.reranks && !traits_of(shape).encoder) {
-        builder.set(key("classifier.output_labels"), std::vector<std::string>{"yes", "no"});
-        builder.set("tokenizer.chat_template.rerank", kRankTemplate);
-    }
+    set_pooling(builder, shape);
     const SynthRopeScaling& scaling = shape.rope_scaling;
     if (scaling.type == "linear" || scaling.type == "yarn") {
         builder.set(key("rope.scaling.type"), scaling.type);
@@ -610,10 +628,13 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
             "expected heads that divide the hidden size into even parts, and KV heads that "
             "divide the heads");
     }
-    if (shape.vocab < kMinSynthVocabulary) {
-        return wrong(fmt::format("a vocabulary of {}, expected at least {}", shape.vocab,
-                                 kMinSynthVocabulary));
-    }
+    const SynthTokenizer* tokenizer = tokenizer_of(shape);
+    if (tokenizer == nullptr && !shape.tokenizer.empty())
+        return wrong(fmt::format("tokenizer \"{}\" is unknown", shape.tokenizer));
+    const std::int32_t least =
+        tokenizer == nullptr ? kMinSynthVocabulary : min_synth_vocabulary(*tokenizer);
+    if (shape.vocab < least)
+        return wrong(fmt::format("a vocabulary of {}, expected at least {}", shape.vocab, least));
     for (const std::int32_t row :
          {shape.hidden, shape.ffn, shape.dense_ffn, shape.shared_ffn, shape.layer_input,
           shape.shared_kv_ffn, shape.dense_inner, shape.windowed_head_dim * shape.n_heads,

@@ -30,7 +30,7 @@ struct SynthShape {
     std::int32_t n_heads = 0;
     std::int32_t n_kv_heads = 0;
     std::int32_t ffn = 0;
-    std::int32_t vocab = 0;  // at least kMinSynthVocabulary
+    std::int32_t vocab = 0;  // at least kMinSynthVocabulary, or the tokenizer's own
     std::int32_t context_length = 0;
     float rope_base = 10000.0F;
     bool tied_embeddings = false;
@@ -84,9 +84,12 @@ struct SynthShape {
     // Layers behind the last that only predict; they are counted in the file, without tensors.
     std::int32_t n_skipped_layers = 0;
     spec::Pooling pooling = spec::Pooling::none;  // of a model that does not rank
-    // Whether an encoder's vocabulary is one of unigrams; else it is one of word pieces.
+    // Whether an encoder's vocabulary is one of unigrams; else it is one of word pieces. This and
+    // the architecture count where tokenizer is empty.
     bool unigrams = false;
     std::int32_t dense_inner = 0;  // see ModelConfig, where the architecture has it
+    // That of a family (model/synth_tokenizers.h). Empty: of a decoder a SentencePiece-like one.
+    std::string tokenizer = {};
 
     bool shares_kv(std::int32_t layer) const { return layer >= n_layers - n_shared_kv_layers; }
     // Of the feed-forward of a layer without experts, or beside them.
@@ -108,8 +111,8 @@ struct SynthShape {
 // The shapes by name: tiny, tiny-tied, tiny-qwen2, ..., tiny-reranker, small (the smallest that
 // K-quants allow), llama-160m, llama-1b, ...
 const std::vector<SynthShape>& synth_shapes();
-// Small models of families: the keys, names of tensors and mechanisms of published ones, by names
-// like smollm3. Every quantisation fits them.
+// Small models of families: the keys, names of tensors, mechanisms and kind of tokenizer of
+// published ones, by names like smollm3. Every quantisation fits them.
 const std::vector<SynthShape>& synth_likes();
 
 struct SynthOptions {

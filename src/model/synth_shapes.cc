@@ -24,7 +24,9 @@ SynthShape& add_like(std::vector<SynthShape>& all, const char* name, const char*
     return shape;
 }
 
-void scale_as_granite(SynthShape& shape) {
+void make_granite(SynthShape& shape) {
+    shape.tokenizer = "granite";
+    shape.tied_embeddings = true;
     shape.embedding_scale = 12.0F;
     shape.residual_scale = 0.22F;
     shape.attention_scale = 0.03125F;
@@ -32,6 +34,7 @@ void scale_as_granite(SynthShape& shape) {
 }
 
 void make_gemma4(SynthShape& shape) {
+    shape.tokenizer = "gemma4";
     shape.n_layers = 6;
     shape.tied_embeddings = true;
     shape.head_dim = 128;
@@ -46,7 +49,9 @@ void make_gemma4(SynthShape& shape) {
 
 void add_dense_likes(std::vector<SynthShape>& all) {
     const auto add = [&](const char* name, const char* architecture) -> SynthShape& {
-        return add_like(all, name, architecture);
+        SynthShape& shape = add_like(all, name, architecture);
+        shape.tokenizer = name;
+        return shape;
     };
     SynthShape& smollm3 = add("smollm3", "smollm3");
     smollm3.rope_base = 5e6F;
@@ -61,8 +66,7 @@ void add_dense_likes(std::vector<SynthShape>& all) {
     phi4.tied_embeddings = true;
     phi4.rope_scaling = {"longrope", 3.0F, 1024};
     SynthShape& granite = add("granite", "granite");
-    granite.tied_embeddings = true;
-    scale_as_granite(granite);
+    make_granite(granite);
     SynthShape& command_r = add("command-r", "cohere2");
     command_r.tied_embeddings = true;
     command_r.rope_base = 50000.0F;
@@ -110,6 +114,7 @@ void add_dense_likes(std::vector<SynthShape>& all) {
 void add_likes_with_experts(std::vector<SynthShape>& all) {
     const auto add = [&](const char* name, const char* architecture) -> SynthShape& {
         SynthShape& shape = add_like(all, name, architecture);
+        shape.tokenizer = name;
         shape.n_layers = 4;
         shape.ffn = 256;
         shape.n_experts = 8;
@@ -117,9 +122,8 @@ void add_likes_with_experts(std::vector<SynthShape>& all) {
         return shape;
     };
     SynthShape& granitemoe = add("granite-moe", "granitemoe");
-    granitemoe.tied_embeddings = true;
     granitemoe.shared_ffn = 512;
-    scale_as_granite(granitemoe);
+    make_granite(granitemoe);
     SynthShape& glm4moe = add("glm4-moe", "glm4moe");
     glm4moe.rope_base = 1e6F;
     glm4moe.rope_dim = 16;
@@ -180,6 +184,7 @@ void add_encoder_likes(std::vector<SynthShape>& all) {
         SynthShape& jina = add(of_code ? "jina-bert-v2-code" : "jina-bert-v2", "jina-bert-v2");
         jina.pooling = spec::Pooling::mean;
         jina.qk_norm = of_code;
+        if (of_code) jina.tokenizer = jina.name;
     }
     SynthShape& jina_v3 = add("jina-bert-v3", "jina-bert-v3");
     jina_v3.context_length = 1024;
@@ -187,6 +192,7 @@ void add_encoder_likes(std::vector<SynthShape>& all) {
     jina_v3.pooling = spec::Pooling::mean;
     jina_v3.unigrams = true;
     SynthShape& modern = add("modern-bert", "modern-bert");
+    modern.tokenizer = modern.name;
     modern.context_length = 2048;
     modern.rope_base = 160000.0F;
     modern.sliding_window = 128;
@@ -195,6 +201,7 @@ void add_encoder_likes(std::vector<SynthShape>& all) {
     m3.context_length = 1024;
     m3.unigrams = true;
     SynthShape& gemma = add("embeddinggemma", "gemma-embedding");
+    gemma.tokenizer = gemma.name;
     gemma.tied_embeddings = true;
     gemma.n_kv_heads = 2;
     gemma.head_dim = 64;

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "base/result.h"
-#include "text/byte_alphabet.h"
+#include "model/byte_alphabet.h"
 #include "text/merge_table.h"
 #include "text/pre_tokenizer.h"
 #include "text/symbol_merge.h"
@@ -41,7 +41,7 @@ class ByteBpeEncoder final : public TextEncoder, private MergeRules {
     const Vocabulary& vocabulary_;
     PreTokenizer pre_tokenizer_;
     const bool whole_words_first_;
-    ByteAlphabet alphabet_;
+    model::ByteAlphabet alphabet_;
     std::array<Token, 256> byte_tokens_{};  // -1: the vocabulary cannot write this byte
     MergeTable merges_;
     std::unordered_map<std::string, Token> whole_words_;  // raw bytes; only if they come first

@@ -138,11 +138,11 @@ TEST_F(EncoderProcess, TwoWorkersMakeTheEmbeddingsOfAnEmbeddingGemma) {
     EXPECT_EQ(embeddings(port_, 20), expected) << http(port_, "GET", "/helix/cluster");
     expect_refused(port_, "/v1/completions", R"({"model": "default", "prompt": "Hi"})",
                    "is an encoder: it makes embeddings (/v1/embeddings)");
-    // <s> and </s> are around every text.
+    // <bos> and <eos> are around every text.
     const std::string tokens =
         body_of(http(port_, "POST", "/tokenize", R"({"model": "default", "prompt": "water"})"));
-    EXPECT_NE(tokens.find("\"tokens\":[1,"), std::string::npos) << tokens;
-    EXPECT_NE(tokens.find(",2]"), std::string::npos) << tokens;
+    EXPECT_NE(tokens.find("\"tokens\":[2,"), std::string::npos) << tokens;
+    EXPECT_NE(tokens.find(",1]"), std::string::npos) << tokens;
 }
 
 TEST_F(EncoderProcess, TwoWorkersMakeTheScoresOfOneProcess) {

@@ -483,11 +483,12 @@ class EncoderFolder {
         write_tensors();
         write_file(folder_ + "/config.json", config.dump());
         write_file(folder_ + "/tokenizer.json", tokenizer().dump());
-        write_file(folder_ + "/tokenizer_config.json", Json{{"bos_token", "<s>"},
-                                                            {"eos_token", "</s>"},
-                                                            {"cls_token", "[CLS]"},
-                                                            {"sep_token", "[SEP]"}}
-                                                           .dump());
+        write_file(folder_ + "/tokenizer_config.json",
+                   Json{{"bos_token", byte_level() ? role("bos") : "<s>"},
+                        {"eos_token", byte_level() ? role("eos") : "</s>"},
+                        {"cls_token", "[CLS]"},
+                        {"sep_token", "[SEP]"}}
+                       .dump());
         write_file(folder_ + "/modules.json",
                    Json::array({{{"type", "sentence_transformers.models.Transformer"}},
                                 {{"type", "sentence_transformers.models.Pooling"}},
@@ -655,9 +656,43 @@ class EncoderFolder {
         write_file(folder_ + "/model.safetensors", writer.take());
     }
 
+    bool byte_level() const { return *file_.get_string("tokenizer.ggml.model") == "gpt2"; }
+
+    const std::vector<std::string>& strings(const char* key) const {
+        return std::get<std::vector<std::string>>(std::get<MetaArray>(*file_.find(key)));
+    }
+
+    // The text of a token with this role.
+    std::string role(const std::string& name) const {
+        const auto id = file_.get_int("tokenizer.ggml." + name + "_token_id");
+        return strings("tokenizer.ggml.tokens")[static_cast<std::size_t>(*id)];
+    }
+
+    // As models for code and ModernBERT have it.
+    Json byte_level_tokenizer() const {
+        const auto& tokens = strings("tokenizer.ggml.tokens");
+        const auto& types = std::get<std::vector<std::int64_t>>(
+            std::get<MetaArray>(*file_.find("tokenizer.ggml.token_type")));
+        Json vocab = Json::object();
+        Json added = Json::array();
+        for (std::size_t i = 0; i < tokens.size(); ++i) {
+            vocab[tokens[i]] = i;
+            if (types[i] == 1) continue;
+            added.push_back({{"id", i}, {"content", tokens[i]}, {"special", types[i] == 3}});
+        }
+        Json processor{{"type", "RobertaProcessing"}};
+        processor["cls"] = {role("bos"), *file_.get_int("tokenizer.ggml.bos_token_id")};
+        processor["sep"] = {role("eos"), *file_.get_int("tokenizer.ggml.eos_token_id")};
+        return {{"model",
+                 {{"type", "BPE"}, {"vocab", vocab}, {"merges", strings("tokenizer.ggml.merges")}}},
+                {"added_tokens", added},
+                {"pre_tokenizer", test_support::pre_tokenizer_named("gpt-2")},
+                {"post_processor", processor}};
+    }
+
     Json tokenizer() const {
-        const auto& tokens = std::get<std::vector<std::string>>(
-            std::get<MetaArray>(*file_.find("tokenizer.ggml.tokens")));
+        if (byte_level()) return byte_level_tokenizer();
+        const auto& tokens = strings("tokenizer.ggml.tokens");
         if (shift_ > 0) {
             Json vocab = Json::array();
             for (const std::string& token : tokens) vocab.push_back({token, -1.5});
@@ -749,6 +784,12 @@ void expect_like_the_file(const GgufFile& file, const std::string& path) {
     }
     EXPECT_TRUE(*(*opened)->file().get_bool("tokenizer.ggml.add_bos_token"));
     EXPECT_TRUE(*(*opened)->file().get_bool("tokenizer.ggml.add_eos_token"));
+    EXPECT_EQ(*(*opened)->file().get_string("tokenizer.ggml.model"),
+              *file.get_string("tokenizer.ggml.model"));
+    for (const char* name : {"bos", "eos"}) {
+        const std::string key = std::string("tokenizer.ggml.") + name + "_token_id";
+        EXPECT_EQ(*(*opened)->file().get_int(key), *file.get_int(key));
+    }
 }
 
 TEST(Encoder, AFoldersTensorsAreThoseOfTheGgufFile) {

@@ -18,6 +18,7 @@
 #include "model/model_config.h"
 #include "model/rope_scaling.h"
 #include "model/synth.h"
+#include "model/synth_tokenizers.h"
 #include "temporary_folder.h"
 
 namespace helix::model::families_test {
@@ -72,6 +73,11 @@ TEST_F(Families, EachIsSmallAndCanBeRunInEveryKindOfWeights) {
             const ModelInfo info = collect_info(*file);
             EXPECT_EQ(info.problem, "") << shape.name;
             EXPECT_LT(info.file_bytes, 100 << 20) << shape.name;
+            const SynthTokenizer* tokenizer = find_synth_tokenizer(shape.tokenizer);
+            if (tokenizer != nullptr) {
+                EXPECT_EQ(*file->get_string("tokenizer.ggml.model"), tokenizer->model);
+                EXPECT_EQ(file->get_string("tokenizer.ggml.pre").ok(), !tokenizer->pre.empty());
+            }
             std::int64_t layer_bytes = 0;  // of the last layer, which has experts if any has
             for (const TensorInfo& tensor : file->tensors()) {
                 if (layer_of_tensor(tensor.name) == shape.n_layers - 1)
@@ -290,6 +296,8 @@ TEST_F(Families, Glm4MoeHasADenseLayerASharedExpertAndSigmoids) {
     EXPECT_EQ(config.gating, Gating::sigmoid);
     EXPECT_TRUE(config.selection_bias && config.qkv_bias);
     EXPECT_EQ(config.expert_weight_scale, 2.5F);
+    EXPECT_TRUE(config.normalise_expert_weights);
+    EXPECT_TRUE(*file->get_bool("glm4moe.expert_weights_norm"));
     EXPECT_EQ(config.shared_ffn, 256);
     EXPECT_EQ(config.dense_width(0), 768);
     EXPECT_EQ(config.feed_forward_norm, "post_attention_norm.weight");
@@ -310,6 +318,17 @@ TEST_F(Families, MiniMaxM2NormsQueriesAsAWholeAndChoosesBySigmoids) {
     EXPECT_EQ(config.rope_dim, 16);
     EXPECT_EQ(config.rope_pairs, RopePairs::halves);
     EXPECT_EQ(config.shared_ffn + config.n_dense_layers, 0);
+}
+
+// What files leave out is as the architecture says.
+TEST_F(Families, FilesSayAsMuchOfTheirRoutersAsPublishedOnes) {
+    EXPECT_EQ(*like("glm4-moe")->get_int("glm4moe.expert_gating_func"), 2);
+    EXPECT_EQ(*like("minimax-m2")->get_int("minimax-m2.expert_gating_func"), 2);
+    EXPECT_EQ(like("minimax-m2")->find("minimax-m2.expert_weights_norm"), nullptr);
+    for (const std::string name : {"gpt-oss", "llama4"}) {
+        EXPECT_EQ(like(name)->find(name + ".expert_gating_func"), nullptr) << name;
+        EXPECT_EQ(like(name)->find(name + ".expert_weights_norm"), nullptr) << name;
+    }
 }
 
 TEST_F(Families, GptOssHasSinksBiasesAndAWindowInEverySecondLayer) {

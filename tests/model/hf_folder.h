@@ -24,6 +24,40 @@ namespace helix::model::test_support {
 
 using Json = nlohmann::json;
 
+// How published tokenizer.json files cut text into words: those of LLaMA 3, of o200k and of Qwen 2.
+inline constexpr const char* kLlama3Split =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+inline constexpr const char* kO200kSplit =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|)"
+    R"(\s+(?!\S)|\s+)";
+inline constexpr const char* kQwen2Split =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+// The pre_tokenizer of a tokenizer.json, by the name that a GGUF file has for it.
+inline Json pre_tokenizer_named(const std::string& name) {
+    static const std::map<std::string, const char*> kSplits{
+        {"smaug-bpe", kLlama3Split}, {"dbrx", kLlama3Split},  {"glm4", kLlama3Split},
+        {"gpt-4o", kO200kSplit},     {"llama4", kO200kSplit}, {"minimax-m2", kO200kSplit},
+        {"qwen2", kQwen2Split}};
+    Json steps = Json::array();
+    const auto split = kSplits.find(name);
+    if (split != kSplits.end()) {
+        steps.push_back({{"type", "Split"},
+                         {"pattern", {{"Regex", split->second}}},
+                         {"behavior", "Isolated"},
+                         {"invert", false}});
+    } else if (name == "starcoder" || name == "refact" || name == "command-r") {
+        steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
+    }
+    steps.push_back({{"type", "ByteLevel"},
+                     {"add_prefix_space", false},
+                     {"use_regex", split == kSplits.end()}});
+    return {{"type", "Sequence"}, {"pretokenizers", steps}};
+}
+
 inline void write_file(const std::string& path, const std::string& text) {
     std::ofstream(path, std::ios::binary) << text;
 }
@@ -356,7 +390,8 @@ class HfFolderWriter {
     }
 
     void fill_tokenizer() {
-        const bool spm = *file_.get_string("tokenizer.ggml.model") == "llama";
+        const std::string model = *file_.get_string("tokenizer.ggml.model");
+        const bool byte_level = model == "gpt2";
         const auto& tokens = strings("tokenizer.ggml.tokens");
         const auto& types = std::get<std::vector<std::int64_t>>(
             std::get<MetaArray>(*file_.find("tokenizer.ggml.token_type")));
@@ -369,17 +404,20 @@ class HfFolderWriter {
                 added.push_back({{"id", i}, {"content", tokens[i]}, {"special", types[i] != 4}});
             }
         }
-        tokenizer["model"] = {{"type", "BPE"}, {"vocab", vocab}, {"byte_fallback", spm}};
+        tokenizer["model"] = {{"type", "BPE"}, {"vocab", vocab}, {"byte_fallback", !byte_level}};
         tokenizer["added_tokens"] = added;
         const auto unknown = file_.get_int("tokenizer.ggml.unknown_token_id");
-        if (unknown.ok() && spm) {
+        if (unknown.ok() && !byte_level) {
             tokenizer["model"]["unk_token"] = tokens[static_cast<std::size_t>(*unknown)];
         }
-        if (spm) {
+        if (model == "llama") {
             fill_sentencepiece(tokens, types);
         } else {
-            fill_byte_level();
+            tokenizer["model"]["merges"] = strings("tokenizer.ggml.merges");
         }
+        if (byte_level && !tokenizer.contains("pre_tokenizer"))
+            tokenizer["pre_tokenizer"] =
+                pre_tokenizer_named(*file_.get_string("tokenizer.ggml.pre"));
         for (const char* name : {"bos", "eos"}) {
             const auto id = file_.get_int(std::string("tokenizer.ggml.") + name + "_token_id");
             if (id.ok()) {
@@ -426,17 +464,6 @@ class HfFolderWriter {
         }
         steps.push_back({{"type", "Replace"}});
         tokenizer["normalizer"] = {{"type", "Sequence"}, {"normalizers", steps}};
-    }
-
-    void fill_byte_level() {
-        tokenizer["model"]["merges"] = strings("tokenizer.ggml.merges");
-        if (tokenizer.contains("pre_tokenizer")) return;
-        Json steps = Json::array();
-        if (*file_.get_string("tokenizer.ggml.pre") == "starcoder") {
-            steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
-        }
-        steps.push_back({{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}});
-        tokenizer["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", steps}};
     }
 
     static const char* dtype_of(TensorType type) {

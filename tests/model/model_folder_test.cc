@@ -155,6 +155,30 @@ void expect_same_tensors(const GgufFile& expected, WeightSource& source,
     }
 }
 
+// Of what makes the tokens of a text: names of pre-tokenizers have others that mean the same, and
+// scores are made of the merges.
+void expect_same_tokenizer(const GgufFile& expected, const GgufFile& found) {
+    const auto strings = [](const GgufFile& file, const char* key) {
+        return std::get<std::vector<std::string>>(std::get<MetaArray>(*file.find(key)));
+    };
+    const auto numbers = [](const GgufFile& file, const char* key) {
+        return std::get<std::vector<std::int64_t>>(std::get<MetaArray>(*file.find(key)));
+    };
+    EXPECT_EQ(strings(found, "tokenizer.ggml.tokens"), strings(expected, "tokenizer.ggml.tokens"));
+    EXPECT_EQ(numbers(found, "tokenizer.ggml.token_type"),
+              numbers(expected, "tokenizer.ggml.token_type"));
+    for (const char* key : {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id"})
+        EXPECT_EQ(*found.get_int(key), *expected.get_int(key)) << key;
+    for (const char* key : {"tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_eos_token"})
+        EXPECT_EQ(*found.get_bool(key), *expected.get_bool(key)) << key;
+    for (const char* key : {"tokenizer.ggml.model", "tokenizer.chat_template"})
+        EXPECT_EQ(*found.get_string(key), *expected.get_string(key)) << key;
+    if (expected.find("tokenizer.ggml.merges") != nullptr) {
+        EXPECT_EQ(strings(found, "tokenizer.ggml.merges"),
+                  strings(expected, "tokenizer.ggml.merges"));
+    }
+}
+
 TEST_F(Folder, HoldsTheTensorsOfTheGgufFile) {
     std::size_t files = 1;
     for (const char* name :
@@ -175,6 +199,7 @@ TEST_F(Folder, HoldsTheTensorsOfTheGgufFile) {
             ASSERT_TRUE(config.ok()) << config.error().message;
             expect_same_config(*config, *read_model_config(*file));
             expect_same_tensors(*file, **folder);
+            expect_same_tokenizer(*file, (*folder)->file());
             const auto spec = *read_model_spec((*folder)->file());
             EXPECT_EQ(spec.layer_bytes, read_model_spec(*file)->layer_bytes);
             if (type != TensorType::f32) continue;

@@ -158,6 +158,13 @@ TEST_F(Synth, WrongOptionsAreNamed) {
     shape.vocab = 100;
     EXPECT_THAT(synth_model(shape, TensorType::f32, {"", "", 1, path, 1}).error().message,
                 HasSubstr("a vocabulary of 100, expected at least 354"));
+    // All bytes, and ten special tokens.
+    shape.tokenizer = "gpt-oss";
+    EXPECT_THAT(synth_model(shape, TensorType::f32, {"", "", 1, path, 1}).error().message,
+                HasSubstr("a vocabulary of 100, expected at least 266"));
+    shape.tokenizer = "gpt-ess";
+    EXPECT_THAT(synth_model(shape, TensorType::f32, {"", "", 1, path, 1}).error().message,
+                HasSubstr("tokenizer \"gpt-ess\" is unknown"));
     EXPECT_FALSE(std::filesystem::exists(path));
 }
 
@@ -185,6 +192,34 @@ TEST(SynthVocabulary, EveryPieceIsTwoEarlierOnesJoined) {
         EXPECT_TRUE(earlier.insert(piece).second) << piece << " appears twice";
     }
     EXPECT_TRUE(earlier.contains(space + "the"));
+}
+
+TEST(SynthVocabulary, EachMergeMakesTheNextToken) {
+    for (const bool bytes : {true, false}) {
+        const auto characters = static_cast<std::size_t>(bytes ? kSynthBytes : kSynthCharacters);
+        const auto made = [&](std::int32_t size, std::uint64_t seed) {
+            return bytes ? make_synth_byte_merges(size, seed)
+                         : make_synth_character_merges(size, seed);
+        };
+        const SynthMerges grown = made(4000, 9);
+        ASSERT_EQ(grown.tokens.size(), 4000U);
+        ASSERT_EQ(grown.merges.size(), 4000 - characters);
+        std::set<std::string> earlier(
+            grown.tokens.begin(), grown.tokens.begin() + static_cast<std::ptrdiff_t>(characters));
+        EXPECT_EQ(earlier.size(), characters);
+        for (std::size_t i = 0; i < grown.merges.size(); ++i) {
+            const std::string& merge = grown.merges[i];
+            const std::size_t space = merge.find(' ');
+            const std::string left = merge.substr(0, space), right = merge.substr(space + 1);
+            EXPECT_TRUE(earlier.contains(left) && earlier.contains(right)) << merge;
+            EXPECT_EQ(grown.tokens[characters + i], left + right);
+            EXPECT_TRUE(earlier.insert(left + right).second) << merge;
+        }
+        EXPECT_TRUE(earlier.contains((bytes ? "\xc4\xa0" : "\xe2\x96\x81") + std::string("the")));
+        EXPECT_EQ(made(4000, 9).merges, grown.merges);
+        EXPECT_NE(made(4000, 8).merges, grown.merges);
+        EXPECT_TRUE(made(static_cast<std::int32_t>(characters), 9).merges.empty());
+    }
 }
 
 TEST(SynthVocabulary, WordPiecesAreThereOnceAndCutEveryWord) {

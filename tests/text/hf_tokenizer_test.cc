@@ -132,17 +132,10 @@ Json split(const char* regex) {
               {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
 }
 
-constexpr const char* kLlama3 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+using model::test_support::kLlama3Split;
 // That of gpt-oss.
-constexpr const char* kO200k =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|)"
-    R"(\s+(?!\S)|\s+)";
-constexpr const char* kQwen2 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+using model::test_support::kO200kSplit;
+using model::test_support::kQwen2Split;
 
 // Of several steps; "Digits" is the step of that name.
 Json splits(const std::vector<std::string>& steps) {
@@ -233,7 +226,7 @@ TEST(HfTokenizer, ByteLevelVocabulariesGiveTheSameTokens) {
     const auto file = model::GgufFile::open(path);
     if (!file.ok()) GTEST_SKIP() << file.error().message;
     const std::pair<const char*, Json> pre[] = {
-        {"gpt-2", byte_level(true)}, {"gpt-4o", split(kO200k)}, {"qwen2", split(kQwen2)}};
+        {"gpt-2", byte_level(true)}, {"gpt-4o", split(kO200kSplit)}, {"qwen2", split(kQwen2Split)}};
     for (const auto& [name, json] : std::span(pre).first(kSanitized ? 1 : std::size(pre))) {
         expect_same_tokens_with(*read_vocabulary(**file), name, json, "<|endoftext|>");
     }
@@ -244,8 +237,8 @@ TEST(HfTokenizer, SplitsHaveTheNamesOfGgufFiles) {
     const std::pair<const char*, Json> pre[] = {
         {"starcoder",
          {{"type", "Sequence"}, {"pretokenizers", Json::array({digits, byte_level(true)})}}},
-        {"llama-bpe", split(kLlama3)},
-        {"dbrx", split(kLlama3)},
+        {"llama-bpe", split(kLlama3Split)},
+        {"dbrx", split(kLlama3Split)},
         {"qwen35", split(kQwen35)},
         {"tekken", split(kTekken)},
         {"kimi-k2", split(kKimi)},
@@ -269,18 +262,18 @@ TEST(HfTokenizer, WordsThatAreTokensAreTakenWholeWhereMergesAreIgnored) {
     v.merges = {"a b"};
     VocabularyFolder folder(v);
     const auto tokens = [&] { return (*folder.open(5))->encode("abc", {.add_special = false}); };
-    folder.tokenizer["pre_tokenizer"] = split(kLlama3);
+    folder.tokenizer["pre_tokenizer"] = split(kLlama3Split);
     EXPECT_EQ(tokens(), (std::vector<Token>{3, 2}));
     folder.tokenizer["model"]["ignore_merges"] = false;
     EXPECT_EQ(tokens(), (std::vector<Token>{3, 2}));
     folder.tokenizer["model"]["ignore_merges"] = true;
     EXPECT_EQ(tokens(), std::vector<Token>{4});
-    for (const char* pattern : {kQwen2, kO200k}) {
+    for (const char* pattern : {kQwen2Split, kO200kSplit}) {
         folder.tokenizer["pre_tokenizer"] = split(pattern);
         EXPECT_EQ(tokens(), std::vector<Token>{4});
     }
     folder.tokenizer["model"]["ignore_merges"] = false;
-    for (const char* pattern : {kQwen2, kO200k, kTekken}) {
+    for (const char* pattern : {kQwen2Split, kO200kSplit, kTekken}) {
         folder.tokenizer["pre_tokenizer"] = split(pattern);
         EXPECT_EQ(tokens(), (std::vector<Token>{3, 2}));
     }
@@ -288,7 +281,7 @@ TEST(HfTokenizer, WordsThatAreTokensAreTakenWholeWhereMergesAreIgnored) {
 
 TEST(HfTokenizer, AnEmptySplitIsRefusedByName) {
     VocabularyFolder folder(testing_support::byte_vocabulary());
-    folder.tokenizer["pre_tokenizer"] = splits({kQwen2, ""});
+    folder.tokenizer["pre_tokenizer"] = splits({kQwen2Split, ""});
     const auto refused = folder.open(300);
     ASSERT_FALSE(refused.ok());
     EXPECT_NE(refused.error().message.find("a pattern that is not empty"), std::string::npos)
@@ -358,7 +351,7 @@ TEST(HfTokenizer, OnlySplitsThatKeepAllOfATextAreTaken) {
         const auto made = folder.open(3);
         return made.ok() ? "no error" : made.error().message;
     };
-    Json one = splits({kQwen2});
+    Json one = splits({kQwen2Split});
     one["pretokenizers"][0]["behavior"] = "Removed";
     EXPECT_NE(error(one).find("behavior \"Removed\" with invert false"), std::string::npos);
     one["pretokenizers"][0]["invert"] = true;  // what granite and MiniMax write

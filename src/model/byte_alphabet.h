@@ -6,7 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
-namespace helix::text {
+namespace helix::model {
 
 // GPT-2's bijection between bytes and printable characters, in which byte-level vocabularies are
 // written: visible Latin-1 bytes stand for themselves, the other 68 are U+0100 and up in order (a
@@ -16,6 +16,8 @@ class ByteAlphabet {
     ByteAlphabet();
     // The character for a byte, as UTF-8.
     const std::string& character(unsigned char byte) const { return characters_[byte]; }
+    // The characters for some bytes, one behind the other.
+    std::string characters(std::string_view bytes) const;
     // The bytes that a token's text stands for; nothing when the text has a character outside the
     // alphabet.
     std::optional<std::string> bytes(std::string_view text) const;
@@ -29,4 +31,4 @@ class ByteAlphabet {
     ByteAlphabet& operator=(const ByteAlphabet&) = delete;
 };
 
-}  // namespace helix::text
+}  // namespace helix::model
