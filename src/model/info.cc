@@ -148,7 +148,9 @@ std::string experts_text(const ModelConfig& config) {
     if (config.n_expert_groups > 1)
         text += fmt::format("; of {} of {} groups", config.n_expert_groups_used,
                             config.n_expert_groups);
-    if (config.shared_ffn > 0) text += fmt::format("; one more of width {}", config.shared_ffn);
+    if (config.shared_ffn > 0)
+        text += fmt::format("; one more of width {}{}", config.shared_ffn,
+                            config.shared_gate ? ", with a gate" : "");
     if (config.dense_beside_experts)
         text += fmt::format("; beside them one feed-forward of width {}", config.dense_ffn);
     if (config.expert_period > 1)
@@ -341,6 +343,7 @@ nlohmann::json config_json(const ModelConfig& config) {
             {"expert_groups_used", config.n_expert_groups_used},
             {"expert_weight_scale", config.expert_weight_scale},
             {"shared_feed_forward", config.shared_ffn},
+            {"shared_gate", config.shared_gate},
             {"layers_without_experts", layers_without_experts(config)},
             {"layers_left_out", config.n_skipped_layers},
             {"tied_embeddings", config.tied_embeddings},

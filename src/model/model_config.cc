@@ -20,11 +20,11 @@ namespace helix::model {
 namespace {
 
 constexpr const DecoderTraits* kArchitectures[] = {
-    &kLlama,      &kQwen2,        &kQwen3,         &kQwen3Moe,   &kSmolLm3,    &kOlmo2,
-    &kGlm4,       &kPhi3,         &kGranite,       &kGraniteMoe, &kCommandR,   &kCohere2,
-    &kGemma2,     &kGemma3,       &kGemma4,        &kGlm4Moe,    &kMiniMaxM2,  &kGptOss,
-    &kLlama4,     &kNemotron,     &kBert,          &kNomicBert,  &kJinaBertV2, &kJinaBertV3,
-    &kModernBert, &kNomicBertMoe, &kGemmaEmbedding};
+    &kLlama,      &kQwen2,      &kQwen2Moe,     &kQwen3,         &kQwen3Moe,   &kSmolLm3,
+    &kOlmo2,      &kGlm4,       &kPhi3,         &kGranite,       &kGraniteMoe, &kCommandR,
+    &kCohere2,    &kGemma2,     &kGemma3,       &kGemma4,        &kGlm4Moe,    &kMiniMaxM2,
+    &kGptOss,     &kLlama4,     &kNemotron,     &kBert,          &kNomicBert,  &kJinaBertV2,
+    &kJinaBertV3, &kModernBert, &kNomicBertMoe, &kGemmaEmbedding};
 
 // Converters write a model's adapters as files of their own, which say the same architecture.
 base::Status refuse_adapter(const GgufFile& file) {

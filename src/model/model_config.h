@@ -172,6 +172,7 @@ struct ModelConfig {
     bool weighted_expert_inputs = false;
     bool expert_biases = false;   // of the router and of each matrix of an expert
     std::int32_t shared_ffn = 0;  // width of an expert that every row visits; 0: there is none
+    bool shared_gate = false;  // what it makes is weighted with the sigmoid of a score of its own
     // The first layers have one feed-forward of width dense_ffn in the place of experts.
     std::int32_t n_dense_layers = 0;
     std::int32_t dense_ffn = 0;

@@ -398,7 +398,7 @@ base::Result<std::vector<std::byte>> ModelFolder::make_mxfp4(const Tensor& tenso
 base::Result<std::vector<std::byte>> ModelFolder::make_quantised(const Tensor& tensor) {
     const HfTensor& plan = tensor.plan;
     const std::int64_t cols = plan.shape.front();
-    const std::int64_t rows = plan.shape[1];  // of each matrix
+    const std::int64_t rows = plan.shape.size() > 1 ? plan.shape[1] : 1;  // of each matrix
     const std::int64_t head_rows = plan.interleave_heads > 0 ? rows / plan.interleave_heads : 0;
     const auto bytes_of_row = [cols](TensorType type) {
         const TensorTypeInfo& info = *tensor_type_info(type);

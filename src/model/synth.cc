@@ -236,6 +236,8 @@ class SynthTensors {
         add("ffn_gate_shexp.weight", {hidden_, shared}, 0, keeping(hidden_));
         add("ffn_up_shexp.weight", {hidden_, shared}, 0, keeping(hidden_));
         add("ffn_down_shexp.weight", {shared, hidden_}, 0, keeping(shared) * added_);
+        if (traits_.shared_gate)
+            add("ffn_gate_inp_shexp.weight", {hidden_}, 0, 2.0F * keeping(hidden_));
     }
 
     void add_feed_forward() {
@@ -584,7 +586,7 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
         shape.expert_period < 1 || shape.expert_period > shape.n_layers ||
         (shape.expert_period > 1 && !traits->expert_period && !traits->alternate_experts) ||
         (traits->alternate_experts && (shape.expert_period != 2 || shape.dense_ffn != shape.ffn)) ||
-        (traits->shared_expert && shape.shared_ffn < 1) ||
+        ((traits->shared_expert || traits->shared_gate) && shape.shared_ffn < 1) ||
         (shape.n_experts > 0 && traits->dense_beside_experts && shape.dense_ffn < 1) ||
         (shape.selection_bias && traits->gating != Gating::sigmoid)) {
         return wrong("dense layers, a shared expert or a bias where there are no such experts");

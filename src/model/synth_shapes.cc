@@ -121,6 +121,9 @@ void add_likes_with_experts(std::vector<SynthShape>& all) {
         shape.n_experts_used = 2;
         return shape;
     };
+    SynthShape& qwen2moe = add("qwen2-moe", "qwen2moe");
+    qwen2moe.rope_base = 1e6F;
+    qwen2moe.shared_ffn = 1024;
     SynthShape& granitemoe = add("granite-moe", "granitemoe");
     granitemoe.shared_ffn = 512;
     make_granite(granitemoe);

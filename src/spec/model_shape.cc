@@ -64,6 +64,11 @@ std::int64_t layer_vector_elements(const ModelShape& shape) {
     return elements;
 }
 
+// What layers with experts have besides.
+std::int64_t expert_vector_elements(const ModelShape& shape) {
+    return (shape.expert_bias ? shape.n_experts : 0) + (shape.shared_gate ? shape.hidden : 0);
+}
+
 std::int64_t head_vector_elements(const ModelShape& shape) {
     return std::int64_t{shape.norm_bias ? 2 : 1} * shape.hidden;
 }
@@ -212,8 +217,7 @@ std::int64_t parameters(const ModelShape& shape, std::int64_t layer_matrices) {
     if (counts_each_layer(shape)) return parameters_of_each_layer(shape);
     const std::int64_t embedding = std::int64_t{shape.vocab} * shape.hidden;
     const std::int64_t dense = dense_layers(shape);
-    const std::int64_t biases = shape.expert_bias ? shape.n_experts : 0;
-    return (shape.n_layers - dense) * (layer_matrices + biases) +
+    return (shape.n_layers - dense) * (layer_matrices + expert_vector_elements(shape)) +
            dense * dense_matrix_elements(shape) + shape.n_layers * layer_vector_elements(shape) +
            embedding * (shape.tied_embeddings ? 1 : 2) + head_vector_elements(shape) -
            smaller_layers_elements(shape);
@@ -275,12 +279,18 @@ struct ShapeFamily {
     std::int32_t full_period = 0;
     bool window_is_opt_in = false;
     std::int32_t chunk_positions = 0;  // above 0: windows are chunks, of so many by default
+    bool shared_gate = false;  // there is one more expert that every token uses, with a gate
 };
 constexpr ShapeFamily kShapeFamilies[] = {
     {"llama"},
     {"mistral"},
     {.type = "mixtral", .experts_key = "num_local_experts"},
     {.type = "qwen2", .qkv_bias = true, .window_is_opt_in = true},
+    {.type = "qwen2_moe",
+     .qkv_bias = true,
+     .experts_key = "num_experts",
+     .window_is_opt_in = true,
+     .shared_gate = true},
     {.type = "qwen3", .qk_norm = true, .window_is_opt_in = true},
     {.type = "qwen3_moe", .qk_norm = true, .experts_key = "num_experts", .window_is_opt_in = true},
     {.type = "smollm3", .window_is_opt_in = true},
@@ -344,6 +354,18 @@ base::Status read_interleaved_experts(const JsonPlace& root, ModelShape& shape) 
     return base::Ok{};
 }
 
+// Qwen's files may say that some layers have no experts. We serve models alone whose layers all
+// have.
+base::Status refuse_layers_without_experts(const JsonPlace& root) {
+    TRY(const std::int32_t step, root.count_or("decoder_sparse_step", kMostCount, 1));
+    if (step != 1) return root.child("decoder_sparse_step").error("1");
+    if (!root.present("mlp_only_layers")) return base::Ok{};
+    const JsonPlace dense = root.child("mlp_only_layers");
+    TRY(const std::size_t n, dense.array_size());
+    if (n > 0) return dense.error("an empty array: every layer has experts");
+    return base::Ok{};
+}
+
 // Experts, and the layers that have none. The number of layers must be set.
 base::Status read_shape_experts(const JsonPlace& root, const ShapeFamily& family,
                                 ModelShape& shape) {
@@ -361,6 +383,7 @@ base::Status read_shape_experts(const JsonPlace& root, const ShapeFamily& family
     if (shape.n_experts > 65536 || shape.n_experts_used > shape.n_experts)
         return root.complaint("num_experts_per_tok: expected at most the number of experts");
     if (family.interleaved_experts) return read_interleaved_experts(root, shape);
+    TRY_VOID(refuse_layers_without_experts(root));
     TRY(shape.n_dense_layers, root.whole_or_zero("first_k_dense_replace", kMostWide));
     if (shape.n_dense_layers >= shape.n_layers)
         return root.child("first_k_dense_replace").error("fewer than num_hidden_layers");
@@ -373,6 +396,10 @@ base::Status read_shape_experts(const JsonPlace& root, const ShapeFamily& family
         TRY(const std::int32_t width, root.count("moe_intermediate_size", kMostWide));
         shape.shared_ffn = static_cast<std::int32_t>(
             std::min<std::int64_t>(std::int64_t{shared} * width, kMostWide));
+    }
+    shape.shared_gate = family.shared_gate;
+    if (shape.shared_gate) {
+        TRY(shape.shared_ffn, root.count("shared_expert_intermediate_size", kMostWide));
     }
     return base::Ok{};
 }
@@ -590,7 +617,7 @@ ModelSpec model_spec(const ModelShape& shape, WeightFormat format, KvType kv) {
     const std::int64_t vectors = layer_vector_elements(shape);
     const std::int64_t dense_bytes = bytes(dense_matrix_elements(shape), vectors);
     const std::int64_t other_bytes =
-        bytes(layer_matrix_elements(shape), vectors + (shape.expert_bias ? shape.n_experts : 0));
+        bytes(layer_matrix_elements(shape), vectors + expert_vector_elements(shape));
     std::vector<std::int64_t> bytes_of_layer;
     double elements_of_each = 0;
     for (std::int32_t l = 0; l < shape.n_layers; ++l) {

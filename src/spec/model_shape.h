@@ -43,6 +43,7 @@ struct ModelShape {
     bool expert_bias = false;     // a number for each expert
     // gpt-oss: biases of the output, the router and the experts, and a sink of each head.
     bool biases_and_sinks = false;
+    bool shared_gate = false;  // of that expert: a vector
     // Above 0: so many layers attend to all positions and have such heads; n_kv_heads and head_dim
     // are those of the layers with a window.
     std::int32_t n_full_layers = 0;

@@ -48,6 +48,7 @@ constexpr SynthKind kKinds[] = {
      }},
     kMixtral,
     {"mixtral_all_experts", [](model::SynthShape& s) { make_experts(s, "llama", 3, 3); }},
+    kQwen2Moe,
     kQwen3Moe,
     kSmolLm3,
     {"olmo2", [](model::SynthShape& s) { s.architecture = "olmo2"; }},
@@ -203,6 +204,51 @@ TEST_P(Architectures, AnySplitOfTheLayersGivesTheSameBits) {
         EXPECT_TRUE(same_bits(rest[0].output, expected[0].output)) << "cut at " << cut;
         EXPECT_EQ(rest[0].token.top, expected[0].token.top) << "cut at " << cut;
     }
+}
+
+// The model of a file, with the gates of its shared experts as matrices of one row.
+class GatesAsMatrices final : public model::WeightSource {
+  public:
+    explicit GatesAsMatrices(const std::string& path) : from_(*model::open_weights(path)) {
+        model::GgufBuilder builder;
+        for (const model::RawEntry& entry : from_->file().raw_metadata()) {
+            if (entry.key != "general.alignment")
+                builder.set_raw(entry.key, {entry.value.begin(), entry.value.end()});
+        }
+        for (const model::TensorInfo& tensor : from_->file().tensors()) {
+            std::vector<std::int64_t> shape = tensor.shape;
+            if (tensor.name.ends_with("ffn_gate_inp_shexp.weight")) shape.push_back(1);
+            builder.add_tensor(tensor.name, tensor.type, shape);
+        }
+        file_ = *model::GgufFile::from_header(builder.header(), path);
+    }
+    const model::GgufFile& file() const override { return *file_; }
+    base::Result<std::span<const std::byte>> tensor(std::string_view name) override {
+        return from_->tensor(name);
+    }
+
+  private:
+    std::shared_ptr<model::WeightSource> from_;
+    std::shared_ptr<const model::GgufFile> file_;
+};
+
+TEST(SharedGate, MayBeAVectorOrAMatrix) {
+    const SynthFile file(shape_of(kQwen2Moe), TensorType::q8_0);
+    const auto source = std::make_shared<GatesAsMatrices>(file.path());
+    const std::string gate = "blk.4.ffn_gate_inp_shexp.weight";
+    ASSERT_EQ(source->file().find_tensor(gate)->shape, (std::vector<std::int64_t>{96, 1}));
+    const auto config = model::read_model_config(source->file());
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    auto backend = make_cpu_backend(source, *config, test_options());
+    ASSERT_TRUE(backend.ok()) << backend.error().message;
+    Runner matrices(std::move(*backend), kAllLayers, 16, 1);
+    Runner vectors = make_runner(file, kAllLayers, test_options(), 1);
+    base::Random random(64);
+    const Piece piece = piece_of(1, kAllLayers, 0, random_tokens(random, 20));
+    const auto got = must_run(matrices, {piece});
+    const auto expected = must_run(vectors, {piece});
+    EXPECT_TRUE(same_bits(got[0].output, expected[0].output));
+    EXPECT_EQ(got[0].token.top, expected[0].token.top);
 }
 
 TEST(SharedKeys, LayersAreNotRunWithoutThoseWhoseKeysTheyRead) {

@@ -92,6 +92,13 @@ void as_glm4moe(model::SynthShape& s) {
     s.n_expert_groups_used = 3;
 }
 
+// Each rank computes the only score of the expert that all rows visit.
+void as_qwen2moe(model::SynthShape& s) {
+    with_many_experts(s);
+    s.architecture = "qwen2moe";
+    s.shared_ffn = 96;
+}
+
 void as_gpt_oss(model::SynthShape& s) {
     with_experts(s);
     s.architecture = "gpt-oss";
@@ -129,6 +136,8 @@ constexpr Case kCases[] = {
     {"two_cpus_nemotron", 2, TensorType::q8_0, ops::KvType::f16, false, as_nemotron},
     {"two_cpus_cohere2", 2, TensorType::q8_0, ops::KvType::f16, false, as_cohere2},
     {"two_cpus_glm4moe", 2, TensorType::nvfp4, ops::KvType::f16, false, as_glm4moe},
+    {"two_cpus_qwen2moe", 2, TensorType::q8_0, ops::KvType::f16, false, as_qwen2moe},
+    {"two_vulkan_qwen2moe", 2, TensorType::q8_0, ops::KvType::f16, true, as_qwen2moe},
     {"two_cpus_gpt_oss", 2, TensorType::mxfp4, ops::KvType::f16, false, as_gpt_oss},
     {"two_cpus_gemma4", 2, TensorType::q8_0, ops::KvType::q8, false, as_gemma4},
     {"two_cpus_gemma4_e", 2, TensorType::q8_0, ops::KvType::f16, false, share_gemma4_e},

@@ -71,7 +71,7 @@ std::map<std::string, Counted> count_by_reference(model::WeightSource& source, c
 
 TEST(InputSquares, AreThoseOfADoublePrecisionForwardPass) {
     for (const SynthKind& kind :
-         {SynthKind{"llama", [](model::SynthShape&) {}}, kMixtral, kPhi4, kGraniteMoe}) {
+         {SynthKind{"llama", [](model::SynthShape&) {}}, kMixtral, kPhi4, kGraniteMoe, kQwen2Moe}) {
         const SynthFile file(shape_of(kind), model::TensorType::f32);
         const Texts texts = random_texts({70, 3});
         const auto source = open_model(file.path());

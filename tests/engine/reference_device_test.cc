@@ -33,6 +33,7 @@ constexpr SynthKind kKinds[] = {
      }},
     kQwen3,
     kMixtral,
+    kQwen2Moe,
     kQwen3Moe,
     kSmolLm3,
     kOlmo3,

@@ -429,7 +429,11 @@ class ReferenceModel {
             if (has(factors)) scale(one, matrix_row(factors, 0)[order[i]]);
             add(y, one);
         }
-        if (has(blk + "ffn_gate_shexp.weight")) add(y, gated(blk, "_shexp", 1, 0, x));
+        if (!has(blk + "ffn_gate_shexp.weight")) return y;
+        Row shared = gated(blk, "_shexp", 1, 0, x);
+        const std::string gate = blk + "ffn_gate_inp_shexp.weight";
+        if (has(gate)) scale(shared, 1 / (1 + std::exp(-times(gate, x)[0])));
+        add(y, shared);
         return y;
     }
 

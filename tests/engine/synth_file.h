@@ -81,6 +81,10 @@ inline constexpr SynthKind kGraniteMoe{"granitemoe", [](model::SynthShape& s) {
                                            s.shared_ffn = 96;
                                            scale_as_granite(s);
                                        }};
+inline constexpr SynthKind kQwen2Moe{"qwen2moe", [](model::SynthShape& s) {
+                                         make_experts(s, "qwen2moe", 12, 4);
+                                         s.shared_ffn = 96;
+                                     }};
 inline constexpr SynthKind kGlm4Moe{"glm4moe", [](model::SynthShape& s) {
                                         make_experts(s, "glm4moe", 12, 4);
                                         s.rope_dim = 8;

@@ -63,6 +63,14 @@ constexpr Case kCases[] = {
          s.n_experts_used = 3;
          s.ffn = 64;
      }},
+    {"qwen2moe", TensorType::q8_0,
+     [](model::SynthShape& s) {
+         s.architecture = "qwen2moe";
+         s.n_experts = 6;
+         s.n_experts_used = 3;
+         s.ffn = 64;
+         s.shared_ffn = 96;
+     }},
     {"olmo2", TensorType::q8_0, [](model::SynthShape& s) { s.architecture = "olmo2"; }},
     {"glm4", TensorType::q8_0,
      [](model::SynthShape& s) {

@@ -37,6 +37,7 @@ constexpr Case kCases[] = {
       }},
      TensorType::q8_0,
      ops::KvType::f16},
+    {kQwen2Moe, TensorType::q8_0, ops::KvType::f16},
     {kQwen3Moe, TensorType::q4_0, ops::KvType::q8},
     {kSmolLm3, TensorType::q8_0, ops::KvType::f16},
     {kOlmo3, TensorType::q8_0, ops::KvType::f16},

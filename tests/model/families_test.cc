@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -410,6 +411,82 @@ TEST_F(Families, Glm4MoeMayHaveItsExpertsInGroups) {
     shape.n_expert_groups = 3;
     EXPECT_THAT(synth_model(shape, TensorType::f32, {}).error().message,
                 HasSubstr("groups of experts that the architecture"));
+}
+
+TEST_F(Families, Qwen2MoeHasAGateOfTheExpertThatEveryRowVisits) {
+    const auto file = like("qwen2-moe", "q8_0");
+    const ModelConfig config = *read_model_config(*file);
+    EXPECT_TRUE(config.qkv_bias && config.shared_gate);
+    EXPECT_EQ(config.qk_norm, QkNorm::none);
+    EXPECT_EQ(config.rope_pairs, RopePairs::halves);
+    EXPECT_EQ(config.gating, Gating::softmax);
+    EXPECT_FALSE(config.normalise_expert_weights);
+    EXPECT_EQ(config.ffn, 256);
+    EXPECT_EQ(config.shared_ffn, 1024);
+    const TensorInfo& gate = *file->find_tensor("blk.2.ffn_gate_inp_shexp.weight");
+    EXPECT_EQ(gate.shape, std::vector<std::int64_t>{256});
+    EXPECT_EQ(gate.type, TensorType::f32);
+    const ModelInfo info = collect_info(*file);
+    EXPECT_EQ(info.parameters - info.active_parameters, 4 * (8 - 2) * 3 * 256 * 256);
+    EXPECT_THAT(describe_text(info), HasSubstr("; one more of width 1024, with a gate"));
+    EXPECT_FALSE(config_of("glm4-moe").shared_gate);
+    SynthShape without = shape_like("qwen2-moe");
+    without.shared_ffn = 0;
+    EXPECT_THAT(synth_model(without, TensorType::f32, {}).error().message,
+                HasSubstr("a shared expert or a bias where there are no such"));
+}
+
+// How the small Qwen 2 with experts is edited.
+struct GateEdit {
+    const char* key = "";                     // has this value, or is left out without one
+    std::optional<GgufValue> value = {};      // an integer or a boolean
+    std::vector<std::int64_t> shape = {256};  // of the gates; empty: there are none
+    TensorType type = TensorType::f32;
+};
+
+base::Result<ModelConfig> edited_qwen2_moe(const GgufFile& file, const GateEdit& edit) {
+    GgufBuilder builder;
+    const std::string key = std::string("qwen2moe.") + edit.key;
+    for (const RawEntry& entry : file.raw_metadata()) {
+        if (entry.key != key) builder.set_raw(entry.key, {entry.value.begin(), entry.value.end()});
+    }
+    if (edit.value) builder.set(key, *edit.value);
+    for (const TensorInfo& tensor : file.tensors()) {
+        const bool is_gate = tensor.name.ends_with("ffn_gate_inp_shexp.weight");
+        if (is_gate && edit.shape.empty()) continue;
+        builder.add_tensor(tensor.name, is_gate ? edit.type : tensor.type,
+                           is_gate ? edit.shape : tensor.shape);
+    }
+    return read_model_config(**GgufFile::from_header(builder.header(), "m.gguf"));
+}
+
+TEST_F(Families, Qwen2MoesThatWeCannotRunAreRefusedByName) {
+    const auto file = like("qwen2-moe");
+    const auto problem = [&](const GateEdit& edit) {
+        const auto config = edited_qwen2_moe(*file, edit);
+        return config.ok() ? "" : config.error().message;
+    };
+    const std::string gate = "m.gguf: tensor blk.0.ffn_gate_inp_shexp.weight: ";
+    EXPECT_EQ(problem({}), "");
+    EXPECT_EQ(problem({.shape = {256, 1}}), "");
+    EXPECT_EQ(problem({.shape = {256, 1}, .type = TensorType::f16}), "");
+    EXPECT_EQ(problem({.shape = {}}), gate + "missing");
+    EXPECT_EQ(problem({.shape = {255}}), gate + "shape [255], expected [256]");
+    EXPECT_EQ(problem({.shape = {256, 2}}), gate + "shape [256, 2], expected [256, 1]");
+    EXPECT_EQ(problem({.shape = {1, 256}}), gate + "shape [1, 256], expected [256, 1]");
+    EXPECT_EQ(problem({.shape = {256, 1, 1}}), gate + "shape [256, 1, 1], expected [256]");
+    EXPECT_EQ(problem({.type = TensorType::f16}), gate + "type f16, expected f32");
+    const char* width = "expert_shared_feed_forward_length";
+    EXPECT_THAT(problem({.key = width}), HasSubstr("feed_forward_length: missing"));
+    EXPECT_THAT(problem({.key = width, .value = 0U}), HasSubstr(": 0, expected 1 to 4194304"));
+    EXPECT_THAT(problem({.key = width, .value = 512U}),
+                HasSubstr("ffn_down_shexp.weight: shape [1024, 256], expected [512, 256]"));
+    const auto normed = edited_qwen2_moe(*file, {.key = "expert_weights_norm", .value = true});
+    ASSERT_TRUE(normed.ok()) << normed.error().message;
+    EXPECT_TRUE(normed->normalise_expert_weights);
+    // Of other families nobody reads a gate.
+    EXPECT_THAT(problem_with(*like("glm4-moe"), "", 0U, "blk.1.ffn_gate_inp_shexp.weight"),
+                HasSubstr("ffn_gate_inp_shexp.weight: not part of a glm4moe model"));
 }
 
 TEST_F(Families, Llama4sThatWeCannotRunAreRefusedByName) {

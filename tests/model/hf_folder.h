@@ -169,6 +169,7 @@ class HfFolderWriter {
         type_ = llama                                               ? (has_experts            ? "mixtral"
                                                                        : c.sliding_window > 0 ? "mistral"
                                                                                               : "llama")
+                : c.architecture == "qwen2moe"                      ? "qwen2_moe"
                 : c.architecture == "qwen3moe"                      ? "qwen3_moe"
                 : c.architecture == "olmo2" && c.sliding_window > 0 ? "olmo3"
                 : c.architecture == "granitemoe"                    ? "granitemoeshared"
@@ -230,8 +231,14 @@ class HfFolderWriter {
     void fill_experts() {
         const ModelConfig& c = config_;
         set("num_experts_per_tok", c.n_experts_used);
-        if (type_ == "qwen3_moe") set("num_experts", c.n_experts);
-        if (type_ == "qwen3_moe" || type_ == "glm4_moe") {
+        const bool qwen = type_ == "qwen2_moe" || type_ == "qwen3_moe";
+        if (qwen) set("num_experts", c.n_experts);
+        if (type_ == "qwen2_moe") {
+            set("shared_expert_intermediate_size", c.shared_ffn);
+            set("decoder_sparse_step", 1);
+            set("mlp_only_layers", Json::array());
+        }
+        if (qwen || type_ == "glm4_moe") {
             set("moe_intermediate_size", c.ffn);
             set("norm_topk_prob", c.normalise_expert_weights);
         }
@@ -552,6 +559,11 @@ class HfFolderWriter {
               {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
               {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
               {"ffn_down_shexp", "mlp.shared_experts.down_proj"}}},
+            {"qwen2_moe",
+             {{"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
+              {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+              {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+              {"ffn_down_shexp", "mlp.shared_expert.down_proj"}}},
             {"gpt_oss",
              {{"post_attention_norm", "post_attention_layernorm"},
               {"attn_sinks", "self_attn.sinks"},
@@ -771,6 +783,7 @@ class HfFolderWriter {
             const bool adds_one = (is_gemma() && type_ != "gemma4_text") || type_ == "nemotron";
             if (adds_one && tensor.name.ends_with("norm.weight")) bytes = less_one(bytes);
             std::vector<std::int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+            if (tensor.name.ends_with("ffn_gate_inp_shexp.weight")) shape.insert(shape.begin(), 1);
             const std::string name = name_of(tensor.name);
             // A class without a head has no "model." before its names.
             add(makes_embeddings() ? name.substr(6) : name, tensor.type, shape, bytes);

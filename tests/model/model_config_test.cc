@@ -358,7 +358,7 @@ TEST(ModelConfig, OtherArchitecturesAreRefusedByName) {
     Llama llama;
     llama.metadata["general.architecture"] = "unheard-of";
     EXPECT_THAT(llama.error(), HasSubstr("m.gguf: architecture \"unheard-of\" is not supported; "
-                                         "supported: llama, qwen2, qwen3, qwen3moe, smollm3, "));
+                                         "supported: llama, qwen2, qwen2moe, qwen3, qwen3moe, "));
     llama.metadata["general.architecture"] = "mamba";
     EXPECT_THAT(llama.error(),
                 HasSubstr("m.gguf: architecture \"mamba\" is not supported: it needs recurrent "

@@ -99,6 +99,7 @@ void expect_same_config(const ModelConfig& a, const ModelConfig& b) {
     EXPECT_EQ(a.n_expert_groups, b.n_expert_groups);
     EXPECT_EQ(a.n_expert_groups_used, b.n_expert_groups_used);
     EXPECT_EQ(a.shared_ffn, b.shared_ffn);
+    EXPECT_EQ(a.shared_gate, b.shared_gate);
     EXPECT_EQ(a.n_dense_layers, b.n_dense_layers);
     EXPECT_EQ(a.dense_ffn, b.dense_ffn);
     EXPECT_EQ(a.windowed_kv_heads, b.windowed_kv_heads);
@@ -186,7 +187,7 @@ TEST_F(Folder, HoldsTheTensorsOfTheGgufFile) {
           "tiny-mixtral", "tiny-qwen3moe", "smollm3",    "olmo2",          "glm4",
           "phi4",         "granite",       "command-r",  "command-r-plus", "nemotron",
           "gemma2",       "gemma3",        "gemma4",     "gemma4-e",       "granite-moe",
-          "glm4-moe",     "minimax-m2"}) {
+          "glm4-moe",     "minimax-m2",    "qwen2-moe"}) {
         for (const TensorType type : {TensorType::bf16, TensorType::f16, TensorType::f32}) {
             // To a sanitizer both types of sixteen bits are the same.
             if (kSanitized && type == TensorType::f16) continue;
@@ -355,6 +356,65 @@ TEST_F(Folder, Llama4sOfOtherKindsAreRefused) {
         const auto folder = ModelFolder::open(path());
         ASSERT_FALSE(folder.ok()) << change.key;
         EXPECT_THAT(folder.error().message, HasSubstr(change.problem));
+    }
+}
+
+TEST_F(Folder, Qwen2MoesOfOtherKindsAreRefusedByName) {
+    const auto file = synth(shape_named("qwen2-moe"), TensorType::f16);
+    HfFolderWriter writer(*file, path());
+    writer.write();
+    const auto edit = [&](const char* key, const Json& value) {
+        Json config = writer.config;
+        config[key] = value;
+        test_support::write_file(path() + "/config.json", config.dump());
+    };
+    const struct {
+        const char* key;
+        Json value;
+        const char* problem;
+        bool planned;
+    } changes[] = {
+        {"decoder_sparse_step", 2, "decoder_sparse_step: expected 1", false},
+        {"mlp_only_layers", {1}, "mlp_only_layers: expected an empty array", false},
+        {"shared_expert_intermediate_size", Json(), "shared_expert_intermediate_size", false},
+        {"shared_expert_intermediate_size", 512, "shape [1024, 256], expected [512, 256]", true},
+        {"qkv_bias", false, "qkv_bias: expected true", true},
+    };
+    for (const auto& change : changes) {
+        edit(change.key, change.value);
+        EXPECT_THAT(ModelFolder::open(path()).error().message, HasSubstr(change.problem));
+        const auto planned = spec::read_model_config_file(path() + "/config.json");
+        EXPECT_EQ(planned.ok(), change.planned) << change.key;
+        if (!planned.ok()) EXPECT_THAT(planned.error().message, HasSubstr(change.problem));
+    }
+    edit("norm_topk_prob", true);
+    EXPECT_TRUE(read_model_config(**ModelFolder::open(path()))->normalise_expert_weights);
+    // A window that is said and not used.
+    edit("sliding_window", 512);
+    EXPECT_EQ(read_model_config(**ModelFolder::open(path()))->sliding_window, 0);
+    writer.config["use_sliding_window"] = true;
+    writer.config["max_window_layers"] = 3;
+    edit("sliding_window", 512);
+    const ModelConfig windowed = *read_model_config(**ModelFolder::open(path()));
+    EXPECT_EQ(windowed.sliding_window, 512);
+    EXPECT_EQ(windowed.full_attention, (std::vector<bool>{1, 1, 1, 0}));
+}
+
+TEST_F(Folder, AGateOfASharedExpertThatIsMissingOrOfAnotherShapeIsNamed) {
+    const auto file = synth(shape_named("qwen2-moe"), TensorType::bf16);
+    const std::string gate = "model.layers.2.mlp.shared_expert_gate.weight";
+    for (const bool missing : {true, false}) {
+        std::filesystem::remove_all(path());
+        HfFolderWriter writer(*file, path());
+        writer.quantise = [&](const std::string& name, const auto&, const std::string& bytes,
+                              const HfFolderWriter::Put& put) {
+            if (name == gate && !missing) put(name, "F32", {256, 1}, bytes);
+            return name == gate;
+        };
+        writer.write();
+        EXPECT_THAT(ModelFolder::open(path()).error().message,
+                    HasSubstr(gate + (missing ? ": missing"
+                                              : ": shape [256, 1], expected [1, 256] by config")));
     }
 }
 
@@ -615,8 +675,8 @@ struct Edit {
 TEST_F(Folder, WrongConfigsAndTokenizersAreNamed) {
     const Edit edits[] = {
         {[](HfFolderWriter& w) { w.config["model_type"] = "mamba"; },
-         "config.json: model_type: expected one of llama, mistral, mixtral, qwen2, qwen3, "
-         "qwen3_moe"},
+         "config.json: model_type: expected one of llama, mistral, mixtral, qwen2, "
+         "qwen2_moe, qwen3, qwen3_moe"},
         {[](HfFolderWriter& w) { w.config["num_hidden_layers"] = 0; },
          "config.json: num_hidden_layers: expected 1 to 4096"},
         {[](HfFolderWriter& w) { w.config["max_position_embeddings"] = (1 << 24) + 1; },

@@ -207,6 +207,19 @@ TEST_F(Quantise, RoutersStayAsTheyAreAndExpertsAreMatrices) {
     auto got = types(synth(shape, TensorType::f16), to_type("q4_k"));
     EXPECT_EQ(got["blk.0.ffn_gate_inp.weight"], "f32");
     EXPECT_EQ(got["blk.0.ffn_up_exps.weight"], "q4_k");
+    shape.architecture = "qwen2moe";
+    shape.shared_ffn = 256;
+    got = types(synth(shape, TensorType::f16), to_type("q4_k"));
+    EXPECT_EQ(got["blk.0.ffn_gate_inp_shexp.weight"], "f32");
+    EXPECT_EQ(got["blk.0.ffn_gate_shexp.weight"], "q4_k");
+    // The same where a gate is a matrix of one row.
+    GgufBuilder builder;
+    builder.set("general.architecture", std::string("qwen2moe"));
+    builder.add_tensor("blk.0.ffn_gate_inp_shexp.weight", TensorType::f16, {256, 1});
+    const auto plan =
+        plan_quantise(**GgufFile::from_header(builder.header(), "m.gguf"), to_type("q4_k"));
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    EXPECT_EQ(plan->tensors[0].to, TensorType::f16);
 }
 
 TEST_F(Quantise, ShortRowsGetATypeThatFitsThem) {

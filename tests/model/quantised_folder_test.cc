@@ -108,14 +108,20 @@ MatrixQuantiser quantiser_of(const Form& form) {
     return quantiser;
 }
 
+// The gate of a shared expert, a single row, which formats of four bits cannot pack.
+constexpr const char* kSingleRow = "shared_expert_gate";
+
 // The rows of llama's queries and keys are in another order here; experts are one module each.
 TEST_F(QuantisedFolder, HasTheWeightsThatItsNumbersAndScalesAre) {
-    for (const SynthShape& shape : {small_shape("llama"), small_shape("qwen3moe", 8)}) {
+    SynthShape shared = small_shape("qwen2moe", 8);
+    shared.shared_ffn = 128;
+    for (const SynthShape& shape : {small_shape("llama"), small_shape("qwen3moe", 8), shared}) {
         const auto file = synth(shape);
         for (const Form& form : kForms) {
             const std::string what =
                 shape.name + ", publisher " + std::to_string(static_cast<int>(form.publisher));
             MatrixQuantiser quantiser = quantiser_of(form);
+            if (form.type != TensorType::fp8) quantiser.left = kSingleRow;
             const auto quantised = ModelFolder::open(write(*file, quantiser, "quantised"));
             quantiser.plain = true;
             const auto plain = ModelFolder::open(write(*file, quantiser, "plain"));
@@ -130,7 +136,8 @@ TEST_F(QuantisedFolder, HasTheWeightsThatItsNumbersAndScalesAre) {
                 EXPECT_EQ(values_of(**quantised, tensor), values_of(**plain, *same))
                     << what << ", " << tensor.name;
             }
-            EXPECT_EQ(matrices, 7) << what;  // of the one layer; a router is f32
+            // Of the one layer; routers and gates are f32.
+            EXPECT_EQ(matrices, shape.shared_ffn > 0 ? 10 : 7) << what;
         }
     }
 }

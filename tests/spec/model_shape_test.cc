@@ -1,5 +1,7 @@
 #include "spec/model_shape.h"
 
+#include <tuple>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -148,7 +150,8 @@ TEST(ModelShape, ModelsWithDenseLayersAndSharedExpertsHaveTheirParameters) {
                   {"gemma-4-26b-a4b", 25.2, 3.8},        {"gpt-oss-20b", 20.9, 4.2},
                   {"gpt-oss-120b", 116.8, 5.7},          {"minitron-4b", 4.19, 4.19},
                   {"command-r-plus-104b", 103.8, 103.8}, {"llama-4-scout", 107.8, 17.2},
-                  {"llama-4-maverick", 400.7, 17.2}};
+                  {"llama-4-maverick", 400.7, 17.2},     {"qwen1.5-moe-a2.7b", 14.3, 2.7},
+                  {"qwen2-57b-a14b", 57.4, 14.25}};
     for (const auto& model : models) {
         const ModelShape shape = *find_model_shape(model.name);
         EXPECT_NEAR(static_cast<double>(parameter_count(shape)) / 1e9, model.all, 0.06)
@@ -204,6 +207,34 @@ TEST(ModelConfigFile, ReadsExperts) {
         "config.json");
     ASSERT_TRUE(qwen.ok()) << qwen.error().message;
     EXPECT_TRUE(*qwen == *find_model_shape("qwen3-30b-a3b"));
+}
+
+// The widths of the others' feed-forwards say nothing: every layer has experts.
+TEST(ModelConfigFile, ReadsASharedExpertWithAGate) {
+    const std::string text =
+        R"({"_name_or_path": "qwen2-57b-a14b", "model_type": "qwen2_moe", "hidden_size": 3584,
+            "intermediate_size": 18944, "moe_intermediate_size": 2560, "vocab_size": 151936,
+            "shared_expert_intermediate_size": 20480, "max_position_embeddings": 131072,
+            "num_attention_heads": 28, "num_hidden_layers": 28, "num_key_value_heads": 4,
+            "num_experts": 64, "num_experts_per_tok": 8, "decoder_sparse_step": 1,
+            "mlp_only_layers": [], "use_sliding_window": false, "sliding_window": 65536})";
+    const auto qwen = parse_model_config(text, "config.json");
+    ASSERT_TRUE(qwen.ok()) << qwen.error().message;
+    EXPECT_TRUE(*qwen == *find_model_shape("Qwen/Qwen2-57B-A14B-Instruct"));
+    // Its gate is a vector of the hidden size.
+    ModelShape without = *qwen;
+    without.shared_gate = false;
+    EXPECT_EQ(parameter_count(*qwen), parameter_count(without) + 28 * 3584);
+    EXPECT_EQ(model_spec(*qwen, WeightFormat::q8_0).layer_bytes,
+              model_spec(without, WeightFormat::q8_0).layer_bytes + 4 * 3584);
+    for (const auto& [from, to, problem] :
+         {std::tuple("step\": 1", "step\": 2", "decoder_sparse_step: expected 1"),
+          std::tuple("[]", "[3]", "mlp_only_layers: expected an empty array"),
+          std::tuple("shared_expert_", "other_", "has no \"shared_expert_intermediate_size\"")}) {
+        std::string other = text;
+        other.replace(other.find(from), std::string(from).size(), to);
+        EXPECT_THAT(parse_model_config(other, "config.json").error().message, HasSubstr(problem));
+    }
 }
 
 constexpr const char* kConfig = R"({

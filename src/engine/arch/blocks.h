@@ -188,7 +188,8 @@ class FeedForwardRunner {
 
 // x += the weighted sum of the feed-forwards of the experts that a row is routed to. A router
 // scores all experts; the n_experts_used with the highest scores run, the lower number first where
-// scores are equal. Then comes what an expert adds that every row visits, where there is one.
+// scores are equal. Then comes what an expert adds that every row visits, where there is one; it
+// may be weighted with the sigmoid of a score of its own.
 struct ExpertWeights {
     std::unique_ptr<Buffer> norm;            // [hidden] or null
     std::unique_ptr<Matrix> router;          // [n_experts, hidden]
@@ -199,8 +200,9 @@ struct ExpertWeights {
     // [n_experts, outputs], or null
     std::unique_ptr<Buffer> gate_bias, up_bias, down_bias;
     std::optional<FeedForwardWeights> shared;
-    std::unique_ptr<Buffer> factors;  // [n_experts], of their weights, or null
-    SumNorm sum_norm;                 // not with an expert that every row visits
+    std::unique_ptr<Matrix> shared_gate;  // [1, hidden] or null: the score of the shared expert
+    std::unique_ptr<Buffer> factors;      // [n_experts], of their weights, or null
+    SumNorm sum_norm;                     // not with an expert that every row visits
 
     static base::Result<std::int64_t> bytes(const WeightLoader& loader,
                                             const model::ModelConfig& config, std::int32_t layer);
@@ -225,11 +227,19 @@ class ExpertRunner {
                     std::int64_t visits);
     void visit(Device& device, const model::ModelConfig& config, const ExpertWeights& weights,
                std::int64_t visits);
+    // x += what the expert makes of shared.normed that every row visits, weighted where it has a
+    // gate: by a routing to an only expert.
+    base::Status visit_shared(Device& device, const model::ModelConfig& config,
+                              const ExpertWeights& weights, const LayerRows& rows,
+                              BlockRows& shared);
 
     std::unique_ptr<Routing> routing_;
     std::unique_ptr<Buffer> scores_;                        // [rows, n_experts]
     std::unique_ptr<Buffer> inputs_, gate_, up_, outputs_;  // a row for each visit
     FeedForwardRunner of_all_;                              // the expert that every row visits
+    std::unique_ptr<Routing> of_all_routing_;
+    std::unique_ptr<Buffer> of_all_scores_;   // [rows]
+    std::unique_ptr<Buffer> of_all_outputs_;  // [rows, hidden]
 };
 
 // A feed-forward and experts side by side: x += norm(norm(feed-forward(norm(x))) +

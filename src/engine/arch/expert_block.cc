@@ -41,8 +41,13 @@ base::Result<std::int64_t> ExpertWeights::bytes(const WeightLoader& loader,
         names.insert(names.end(),
                      {"ffn_gate_shexp.weight", "ffn_up_shexp.weight", "ffn_down_shexp.weight"});
     }
+    std::int64_t gate = 0;
+    if (config.shared_gate) {
+        const std::int64_t rows[] = {1};
+        TRY(gate, loader.split_bytes(layer_tensor(layer, "ffn_gate_inp_shexp.weight"), rows));
+    }
     TRY(const std::int64_t sum, tensors_bytes(loader, layer, names));
-    return sum + biases + fused;
+    return sum + biases + fused + gate;
 }
 
 base::Result<ExpertWeights> ExpertWeights::load(WeightLoader& loader,
@@ -82,6 +87,9 @@ base::Result<ExpertWeights> ExpertWeights::load(WeightLoader& loader,
     }
     if (config.shared_ffn > 0) {
         TRY(weights.shared, FeedForwardWeights::load_shared(loader, config, layer));
+    }
+    if (config.shared_gate) {
+        TRY(weights.shared_gate, loader.matrix(name("ffn_gate_inp_shexp.weight"), 1, hidden));
     }
     TRY(weights.sum_norm, SumNorm::load(loader, config, layer, kExpertSumNorm));
     return weights;
@@ -152,6 +160,25 @@ base::Status ExpertRunner::visit_rows(Device& device, const model::ModelConfig& 
     return base::Ok{};
 }
 
+base::Status ExpertRunner::visit_shared(Device& device, const model::ModelConfig& config,
+                                        const ExpertWeights& weights, const LayerRows& rows,
+                                        BlockRows& shared) {
+    if (weights.shared_gate == nullptr)
+        return of_all_.run_normed(device, config, *weights.shared, rows, shared);
+    const Buffer& normed = shared.normed.values();
+    if (of_all_routing_ == nullptr) of_all_routing_ = device.make_routing();
+    TRY_VOID(make_room(device, of_all_scores_, rows.rows));
+    TRY_VOID(make_room(device, of_all_outputs_, rows.rows * config.hidden));
+    const ops::Projection gate[] = {{*weights.shared_gate, *of_all_scores_}};
+    device.matmul({normed, rows.rows, gate});
+    device.route_rows(
+        {*of_all_scores_, rows.rows, 1, 1, false, *of_all_routing_, config.residual_scale, true});
+    TRY_VOID(
+        of_all_.multiply(device, config, *weights.shared, normed, rows.rows, *of_all_outputs_));
+    device.add_visits({*of_all_routing_, *of_all_outputs_, rows.hidden, config.hidden});
+    return base::Ok{};
+}
+
 base::Status ExpertRunner::run(Device& device, const model::ModelConfig& config,
                                const ExpertWeights& weights, const LayerRows& rows,
                                BlockRows& shared) {
@@ -162,7 +189,7 @@ base::Status ExpertRunner::run(Device& device, const model::ModelConfig& config,
     if (!weights.shared) return base::Ok{};
     // It reads what the router has read, which is not the residuals that have just changed.
     CHECK(&normed != &rows.hidden);
-    return of_all_.run_normed(device, config, *weights.shared, rows, shared);
+    return visit_shared(device, config, weights, rows, shared);
 }
 
 }  // namespace helix::engine

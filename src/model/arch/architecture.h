@@ -15,6 +15,7 @@ struct DecoderTraits;
 
 extern const DecoderTraits kLlama;
 extern const DecoderTraits kQwen2;
+extern const DecoderTraits kQwen2Moe;
 extern const DecoderTraits kQwen3;
 extern const DecoderTraits kQwen3Moe;
 extern const DecoderTraits kSmolLm3;

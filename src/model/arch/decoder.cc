@@ -403,9 +403,14 @@ base::Status read_dense_parts(const GgufFile& file, const DecoderTraits& traits,
     if (config.n_dense_layers > 0 || config.expert_period > 1 || config.dense_beside_experts) {
         TRY(config.dense_ffn, read_width(file, traits, config));
     }
+    const std::string width_key = key("expert_shared_feed_forward_length");
+    config.shared_gate = traits.shared_gate;
+    if (config.shared_gate) {
+        TRY(config.shared_ffn, expect_int(file, width_key, 1, limits::kMaxFeedForward));
+        return base::Ok{};
+    }
     TRY(const std::int32_t shared, optional_int(file, key("expert_shared_count"), 0,
                                                 limits::kMaxExperts, traits.shared_expert ? 1 : 0));
-    const std::string width_key = key("expert_shared_feed_forward_length");
     const std::int64_t width = std::int64_t{shared} * config.ffn;
     if (file.find(width_key) == nullptr && width > limits::kMaxFeedForward) {
         return wrong_metadata(file, key("expert_shared_count"),
@@ -546,6 +551,7 @@ void add_expert_tensors(const ModelConfig& config, LayerTensors& tensors) {
     tensors["ffn_gate_shexp.weight"] = {hidden, shared};
     tensors["ffn_up_shexp.weight"] = {hidden, shared};
     tensors["ffn_down_shexp.weight"] = {shared, hidden};
+    if (config.shared_gate) tensors[kSharedGate] = {hidden};
 }
 
 // The tensors of a layer, by what follows "blk.N.".
@@ -668,6 +674,18 @@ base::Status check_layer_inputs(const GgufFile& file, const ModelConfig& config)
         kLayerInputTable, config.layer_input, type.name, type.block_size));
 }
 
+base::Status check_layer(const GgufFile& file, std::int32_t layer, const LayerTensors& tensors) {
+    for (const auto& [rest, shape] : tensors) {
+        const std::string name = fmt::format("blk.{}.{}", layer, rest);
+        const TensorInfo* tensor = file.find_tensor(name);
+        std::vector<std::int64_t> expected = shape;
+        if (rest == kSharedGate && tensor != nullptr && tensor->shape.size() == 2)
+            expected.push_back(1);
+        TRY_VOID(expect_tensor(file, name, expected));
+    }
+    return base::Ok{};
+}
+
 base::Status check_tensors(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
     const TensorInfo* embedding = file.find_tensor("token_embd.weight");
     if (embedding == nullptr) {
@@ -687,9 +705,7 @@ base::Status check_tensors(const GgufFile& file, const DecoderTraits& traits, Mo
     std::vector<LayerTensors> tensors;
     for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
         tensors.push_back(layer_tensors(config, layer));
-        for (const auto& [name, shape] : tensors.back()) {
-            TRY_VOID(expect_tensor(file, fmt::format("blk.{}.{}", layer, name), shape));
-        }
+        TRY_VOID(check_layer(file, layer, tensors.back()));
     }
     if (!config.rope_factors_tensor.empty()) {
         TRY_VOID(expect_tensor(file, config.rope_factors_tensor, {config.rope_dim / 2}));

@@ -63,6 +63,7 @@ struct DecoderTraits {
     bool weighted_expert_inputs = false;
     bool expert_groups = false;  // there may be some
     bool shared_expert = false;  // as wide as the others, where the file says nothing
+    bool shared_gate = false;    // there is one with a gate, whose width the file says
     bool expert_period = false;  // interleave_moe_layer_step may be there
     // Every second layer has experts, as wide as the others' feed-forwards; moe_every_n_layers says
     // it.
@@ -123,6 +124,9 @@ inline constexpr char kUnweightedQkNorm[] = "attention.unweighted_qk_norm";
 // some are used; "" if nothing is.
 std::string problem_with_expert_groups(std::int32_t n_experts, std::int32_t n_used,
                                        std::int32_t n_groups, std::int32_t n_groups_used);
+
+// The gate of the expert that every row visits, after "blk.N.": a row, as a vector or a matrix.
+inline constexpr char kSharedGate[] = "ffn_gate_inp_shexp.weight";
 
 // The whole key of a model's metadata, like "llama.rope.freq_base".
 std::string metadata_key(const DecoderTraits& traits, std::string_view rest);

@@ -79,17 +79,24 @@ class ConfigReader {
         TRY(const bool mlp_bias, root_.flag_or("mlp_bias", false));
         if (mlp_bias) return root_.child("mlp_bias").error("false");
         TRY_VOID(check_partial_rotary(place_of_partial_rotary()));
+        TRY_VOID(read_attention_bias());
+        if (config_.traits->activation == Activation::clamped_silu) {
+            TRY(const float limit, root_.positive_or("swiglu_limit", 7));
+            if (limit != 7.0F) return root_.child("swiglu_limit").error("7");
+        }
+        return base::Ok{};
+    }
+
+    base::Status read_attention_bias() {
         TRY(const bool bias, root_.flag_or("attention_bias", false));
         if (bias && family_.bias == HfAttentionBias::with_output)
             return root_.child("attention_bias").error("false");
         const bool always = family_.bias == HfAttentionBias::always_qkv ||
                             family_.bias == HfAttentionBias::always_all;
         config_.qkv_bias = bias || always;
-        if (config_.traits->activation == Activation::clamped_silu) {
-            TRY(const float limit, root_.positive_or("swiglu_limit", 7));
-            if (limit != 7.0F) return root_.child("swiglu_limit").error("7");
-        }
-        return base::Ok{};
+        TRY(const bool said, root_.flag_or("qkv_bias", config_.qkv_bias));
+        if (said == config_.qkv_bias) return base::Ok{};
+        return root_.child("qkv_bias").error(config_.qkv_bias ? "true" : "false");
     }
 
     // Experts of gpt-oss are MXFP4, and nothing else is quantised.
@@ -219,6 +226,10 @@ class ConfigReader {
             config_.shared_ffn = static_cast<std::int32_t>(width);
         }
         if (config_.traits->shared_expert) config_.shared_ffn = config_.ffn;
+        if (config_.traits->shared_gate) {
+            TRY(config_.shared_ffn,
+                root_.count("shared_expert_intermediate_size", limits::kMaxFeedForward));
+        }
         if (config_.shared_ffn > 0)
             set_count("expert_shared_feed_forward_length", config_.shared_ffn);
         TRY(config_.n_skipped_layers,

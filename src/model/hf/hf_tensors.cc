@@ -284,7 +284,13 @@ class List {
                    hidden, ffn);
             return;
         }
-        dense_expert(ours, layer + "mlp.shared_experts.");
+        if (!traits_.shared_gate) return dense_expert(ours, layer + "mlp.shared_experts.");
+        dense_expert(ours, layer + "mlp.shared_expert.");
+        tensors_.push_back({.name = ours + "ffn_gate_inp_shexp.weight",
+                            .shape = {hidden},
+                            .sources = {layer + "mlp.shared_expert_gate.weight"},
+                            .source_shape = {1, hidden},
+                            .keep_float = true});
     }
 
     // The expert that every row visits, in tensors as those of a feed-forward.
