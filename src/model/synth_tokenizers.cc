@@ -163,8 +163,11 @@ void add_byte_level(std::vector<SynthTokenizer>& all) {
     reranker.name = "qwen3-reranker";
     reranker.eos = "<|im_end|>";
     reranker.add_eos = false;
+    SynthTokenizer qwen2_moe = reranker;
+    qwen2_moe.name = "qwen2-moe";
+    qwen2_moe.spoken = {};
     reranker.rerank_template = kImRank;
-    all.push_back(std::move(reranker));
+    for (SynthTokenizer* one : {&reranker, &qwen2_moe}) all.push_back(std::move(*one));
 }
 
 void add_larger_byte_level(std::vector<SynthTokenizer>& all) {

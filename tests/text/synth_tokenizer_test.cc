@@ -99,6 +99,7 @@ const std::map<std::string, Family>& families() {
          {"gpt2", "qwen2", "<|endoftext|>", "<|endoftext|>", false, true, kImPrompt}},
         {"qwen3-reranker",
          {"gpt2", "qwen2", "<|endoftext|>", "<|im_end|>", false, false, kImPrompt}},
+        {"qwen2-moe", {"gpt2", "qwen2", "<|endoftext|>", "<|im_end|>", false, false, kImPrompt}},
         {"glm4", {"gpt2", "glm4", "[gMASK]", "<|endoftext|>", false, false, kGlmPrompt}},
         {"glm4-moe", {"gpt2", "glm4", "[gMASK]", "<|endoftext|>", false, false, kGlmPrompt}},
         {"command-r",
