@@ -385,7 +385,9 @@ TEST_F(Folder, Qwen2MoesOfOtherKindsAreRefusedByName) {
         EXPECT_THAT(ModelFolder::open(path()).error().message, HasSubstr(change.problem));
         const auto planned = spec::read_model_config_file(path() + "/config.json");
         EXPECT_EQ(planned.ok(), change.planned) << change.key;
-        if (!planned.ok()) EXPECT_THAT(planned.error().message, HasSubstr(change.problem));
+        if (!planned.ok()) {
+            EXPECT_THAT(planned.error().message, HasSubstr(change.problem));
+        }
     }
     edit("norm_topk_prob", true);
     EXPECT_TRUE(read_model_config(**ModelFolder::open(path()))->normalise_expert_weights);
