@@ -1,11 +1,13 @@
 #include "node/engine_thread.h"
 
 #include <exception>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "base/check.h"
 #include "node/clock.h"
+#include "node/slow_down.h"
 
 namespace helix::node {
 
@@ -139,14 +141,17 @@ EngineEvent EngineThread::perform(const RunTask& task) {
         return {reinterpret_cast<const float*>(bytes.data()) + first, count};
     };
     const base::TimePoint start = now();
+    const double cpu_start_s = thread_cpu_s();
     try {
         EngineRan ran{task.plan.id, kept_.backend->run(task.plan, rows), {}};
         ran.took = now() - start;
         ran.lost = !ran.result.ok() && kept_.backend->lost();
         if (speed_ < 1) {
-            const base::Duration rest = base::from_seconds(ran.took.seconds() * (1 / speed_ - 1));
-            std::this_thread::sleep_for(std::chrono::nanoseconds(rest.ns));
-            ran.took = ran.took + rest;
+            std::optional<double> computed_s;
+            if (kept_.backend->compute_threads() == 1) computed_s = thread_cpu_s() - cpu_start_s;
+            const base::Duration wanted = slowed_down(ran.took, computed_s, speed_);
+            std::this_thread::sleep_for(std::chrono::nanoseconds(wanted.ns - ran.took.ns));
+            ran.took = wanted;
         }
         return ran;
     } catch (const std::exception& exception) {
