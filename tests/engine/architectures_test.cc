@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/gguf_writer.h"
 #include "op_helpers.h"
 #include "reference_model.h"
 #include "runner.h"
