@@ -7,7 +7,6 @@
 namespace helix::node::chosen_placement_test {
 namespace {
 
-using test_support::eventually;
 using test_support::RecordingSink;
 
 class ChosenPlacement : public ::testing::Test {

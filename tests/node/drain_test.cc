@@ -7,7 +7,6 @@
 namespace helix::node::drain_test {
 namespace {
 
-using test_support::eventually;
 using test_support::greedy;
 using test_support::RecordingSink;
 

@@ -14,7 +14,6 @@
 namespace helix::node::kv_mover_test {
 namespace {
 
-using test_support::eventually;
 
 constexpr std::size_t kPageBytes = 8;
 

@@ -18,7 +18,6 @@ namespace helix::node::leadership_test {
 namespace {
 
 using std::chrono::milliseconds;
-using test_support::eventually;
 using test_support::RealEtcd;
 
 std::unique_ptr<Leadership> candidate(const RealEtcd& etcd, const std::string& name) {

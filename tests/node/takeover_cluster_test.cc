@@ -10,7 +10,6 @@ namespace helix::node::takeover_test {
 namespace {
 
 using test_support::cluster_address;
-using test_support::eventually;
 using test_support::expected_tokens;
 using test_support::greedy;
 using test_support::HandGateway;

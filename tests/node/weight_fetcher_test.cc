@@ -11,7 +11,6 @@
 namespace helix::node::weight_fetcher_test {
 namespace {
 
-using test_support::eventually;
 using ::testing::HasSubstr;
 
 constexpr core::WorkerId kDen{4};
