@@ -122,6 +122,7 @@ TEST_F(QuantisedFolder, HasTheWeightsThatItsNumbersAndScalesAre) {
                 shape.name + ", publisher " + std::to_string(static_cast<int>(form.publisher));
             MatrixQuantiser quantiser = quantiser_of(form);
             if (form.type != TensorType::fp8) quantiser.left = kSingleRow;
+            if (shape.architecture == "qwen2moe") quantiser.biased = ".self_attn.";
             const auto quantised = ModelFolder::open(write(*file, quantiser, "quantised"));
             quantiser.plain = true;
             const auto plain = ModelFolder::open(write(*file, quantiser, "plain"));
