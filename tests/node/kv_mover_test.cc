@@ -14,7 +14,6 @@
 namespace helix::node::kv_mover_test {
 namespace {
 
-
 constexpr std::size_t kPageBytes = 8;
 
 // Pages of eight bytes.
