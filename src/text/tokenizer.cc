@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "text/byte_bpe_encoder.h"
+#include "text/normal_forms.h"
 #include "text/spaces.h"
 #include "text/spm_encoder.h"
 #include "text/unigram_encoder.h"
@@ -219,7 +220,12 @@ std::vector<Token> Tokenizer::encode(std::string_view text, EncodeOptions option
         const auto match = special.find(text, done);
         const std::size_t end = match ? match->begin : text.size();
         if (end > done) {
-            encoder_->encode(text.substr(done, end - done), at_start, out);
+            const std::string_view piece = text.substr(done, end - done);
+            if (vocabulary_.composes) {
+                encoder_->encode(composed(piece), at_start, out);
+            } else {
+                encoder_->encode(piece, at_start, out);
+            }
             at_start = false;
         }
         done = end;

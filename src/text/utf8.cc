@@ -40,6 +40,15 @@ Utf8Prefix utf8_prefix(std::string_view text) {
     return {Utf8Prefix::Kind::character, lead.length};
 }
 
+char32_t code_point_of(std::string_view character) {
+    constexpr unsigned kFirstBits[] = {0x7f, 0x1f, 0x0f, 0x07};  // by length
+    CHECK(!character.empty() && character.size() <= 4);
+    char32_t out = static_cast<unsigned char>(character[0]) & kFirstBits[character.size() - 1];
+    for (const char c : character.substr(1))
+        out = (out << 6U) | (static_cast<unsigned char>(c) & 0x3fU);
+    return out;
+}
+
 void append_utf8(std::string& out, char32_t code_point) {
     const auto put = [&out](char32_t byte) { out.push_back(static_cast<char>(byte)); };
     if (code_point < 0x80) {

@@ -26,6 +26,9 @@ struct Utf8Prefix {
 // are invalid.
 Utf8Prefix utf8_prefix(std::string_view text);
 
+// Of one whole, valid character.
+char32_t code_point_of(std::string_view character);
+
 void append_utf8(std::string& out, char32_t code_point);
 
 }  // namespace helix::text

@@ -225,6 +225,8 @@ Result<Vocabulary> read_vocabulary(const GgufFile& file) {
         TRY_VOID(read_word_piece_ids(file, vocabulary));
         TRY_VOID(read_word_rules(file, vocabulary.words));
     }
+    TRY(const auto composes, if_present(file.get_bool("tokenizer.ggml.normalizer.nfc")));
+    vocabulary.composes = composes.value_or(false);
     TRY_VOID(read_infill_ids(file, vocabulary));
     TRY_VOID(read_end_tokens(file, vocabulary));
     TRY_VOID(read_text(file, "tokenizer.chat_template", vocabulary.chat_template));

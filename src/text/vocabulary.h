@@ -65,6 +65,7 @@ struct Vocabulary {
     std::string char_map;  // t5: what becomes of characters first (CharMap); empty: they stay
     // t5: of several spaces in a row one stays, and none at the beginning and the end.
     std::optional<bool> remove_extra_spaces;
+    bool composes = false;        // texts are brought into Unicode's form C first (NFC)
     WordRules words;              // bert
     std::string chat_template;    // Jinja source, empty when the file has none
     std::string rerank_template;  // with {query} and {document}, likewise

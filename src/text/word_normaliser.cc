@@ -3,9 +3,8 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <array>
 
-#include "base/check.h"
+#include "text/normal_forms.h"
 #include "text/utf8.h"
 
 namespace helix::text {
@@ -17,24 +16,14 @@ utf8proc_category_t category_of(char32_t c) {
     return utf8proc_category(static_cast<utf8proc_int32_t>(c));
 }
 
-int combining_class_of(char32_t c) {
-    return utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class;
-}
-
 std::u32string characters_of(std::string_view text) {
     std::u32string out;
     out.reserve(text.size());
     while (!text.empty()) {
         const Utf8Prefix prefix = utf8_prefix(text);
         char32_t c = kReplacementCharacter;
-        if (prefix.kind == Utf8Prefix::Kind::character) {
-            utf8proc_int32_t code_point = 0;
-            const utf8proc_ssize_t length =
-                utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                                 static_cast<utf8proc_ssize_t>(prefix.length), &code_point);
-            CHECK(length == static_cast<utf8proc_ssize_t>(prefix.length));
-            c = static_cast<char32_t>(code_point);
-        }
+        if (prefix.kind == Utf8Prefix::Kind::character)
+            c = code_point_of(text.substr(0, prefix.length));
         out.push_back(c);
         text.remove_prefix(prefix.length);
     }
@@ -80,32 +69,6 @@ std::u32string with_chinese_apart(const std::u32string& text) {
         } else {
             out.push_back(c);
         }
-    }
-    return out;
-}
-
-// Unicode's normal form D.
-std::u32string decomposed(const std::u32string& text) {
-    std::u32string out;
-    out.reserve(text.size());
-    for (const char32_t c : text) {
-        std::array<utf8proc_int32_t, 8> parts{};  // the longest have four
-        const utf8proc_ssize_t n =
-            utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts.data(),
-                                    std::ssize(parts), UTF8PROC_DECOMPOSE, nullptr);
-        CHECK(n >= 0 && n <= std::ssize(parts));
-        for (utf8proc_ssize_t i = 0; i < n; ++i)
-            out.push_back(static_cast<char32_t>(parts[static_cast<std::size_t>(i)]));
-    }
-    // Marks that follow one character are in the order of their classes.
-    const auto is_mark = [](char32_t c) { return combining_class_of(c) != 0; };
-    for (auto first = out.begin(); first != out.end();) {
-        first = std::find_if(first, out.end(), is_mark);
-        const auto last = std::find_if_not(first, out.end(), is_mark);
-        std::stable_sort(first, last, [](char32_t a, char32_t b) {
-            return combining_class_of(a) < combining_class_of(b);
-        });
-        first = last;
     }
     return out;
 }

@@ -251,6 +251,41 @@ TEST(HfTokenizer, SplitsHaveTheNamesOfGgufFiles) {
     }
 }
 
+// Qwen's and ModernBERT's files ask for form C.
+TEST(HfTokenizer, TextsAreBroughtIntoFormCWhereTheFolderSaysSo) {
+    const auto tokens_of = [](const Json& normalizer, const char* text) {
+        VocabularyFolder folder(testing_support::byte_vocabulary());
+        folder.tokenizer["pre_tokenizer"] = split(kQwen2Split);
+        folder.tokenizer["normalizer"] = normalizer;
+        folder.settings = {{"bos_token", "<|begin_of_text|>"}, {"eos_token", "<|eot_id|>"}};
+        const auto tokenizer = folder.open(60000);
+        EXPECT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+        return (*tokenizer)->encode(text, {.add_special = false, .parse_special = true});
+    };
+    const Json nfc = {{"type", "NFC"}};
+    const Json among_others = {{"type", "Sequence"}, {"normalizers", Json::array({nfc})}};
+    const char* apart = "e\u0301tude<|eot_id|>u\u0308ber";
+    const char* together = "\u00e9tude<|eot_id|>\u00fcber";
+    EXPECT_EQ(tokens_of(nfc, apart), tokens_of(nullptr, together));
+    EXPECT_EQ(tokens_of(among_others, apart), tokens_of(nullptr, together));
+    EXPECT_NE(tokens_of(nullptr, apart), tokens_of(nullptr, together));
+    // A special token parts what is beside it.
+    EXPECT_EQ(tokens_of(nfc, "e<|eot_id|>\u0301"), tokens_of(nullptr, "e<|eot_id|>\u0301"));
+}
+
+TEST(HfTokenizer, OtherNormalizersOfBpeAreRefusedByName) {
+    for (const char* type : {"NFKC", "NFD", "Lowercase", "StripAccents"}) {
+        VocabularyFolder folder(testing_support::byte_vocabulary());
+        folder.tokenizer["pre_tokenizer"] = split(kQwen2Split);
+        folder.tokenizer["normalizer"] = {{"type", type}};
+        const auto tokenizer = folder.open(60000);
+        ASSERT_FALSE(tokenizer.ok()) << type;
+        EXPECT_NE(tokenizer.error().message.find(type), std::string::npos)
+            << tokenizer.error().message;
+        EXPECT_NE(tokenizer.error().message.find("normalizer"), std::string::npos);
+    }
+}
+
 // A word that no merges make is a token of its own only where the file asks for that.
 TEST(HfTokenizer, WordsThatAreTokensAreTakenWholeWhereMergesAreIgnored) {
     Vocabulary v;

@@ -171,6 +171,7 @@ class TokenizerReader {
         TRY_VOID(read_added_tokens());
         TRY_VOID(read_merges(model));
         TRY_VOID(name_holes());
+        TRY_VOID(read_normalizer());
         if (byte_fallback_) return finish_sentencepiece(model);
         return finish_byte_level(model);
     }
@@ -393,6 +394,21 @@ class TokenizerReader {
         n_tokens_ = tokens_.size();
         for (std::size_t i = 0; i < n_tokens_; ++i) {
             if (types_[i] == kUnused) tokens_[i] = fmt::format("[PAD{}]", i);
+        }
+        return base::Ok{};
+    }
+
+    // Of BPE. Spaces that become marks are read with the rest of a SentencePiece vocabulary.
+    base::Status read_normalizer() {
+        if (!root_.has("normalizer")) return base::Ok{};
+        for (const JsonPlace& part : parts_of(root_.child("normalizer"), "normalizers")) {
+            const std::string type = type_of(part.value());
+            if (type == "NFC") {
+                metadata_.set("tokenizer.ggml.normalizer.nfc", true);
+            } else if (type != "Prepend" && type != "Replace") {
+                return part.complaint(
+                    fmt::format("\"{}\" is not known; known are NFC, Prepend and Replace", type));
+            }
         }
         return base::Ok{};
     }

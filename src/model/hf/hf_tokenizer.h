@@ -13,8 +13,9 @@ namespace helix::model {
 // A Hugging Face tokenizer as our tokenizers take it: the tokenizer.ggml.* keys of a GGUF file.
 // Byte-level BPE becomes "gpt2" with the pre-tokenizer whose splits it has; BPE with
 // byte_fallback, which is how SentencePiece vocabularies are written, becomes "llama" with scores
-// in the order of the merges; Unigram becomes "t5" and WordPiece "bert". Normalisation to NFC is
-// left out, as converters to GGUF leave it out.
+// in the order of the merges; Unigram becomes "t5" and WordPiece "bert". Whether texts are
+// brought into Unicode's form C first is said by a key of ours, tokenizer.ggml.normalizer.nfc;
+// other normalizers of BPE that would change a text are errors.
 //
 // folder holds tokenizer.json and, if they are there, tokenizer_config.json (BOS, EOS, chat
 // template), chat_template.jinja and generation_config.json (tokens that end a turn). Errors name
