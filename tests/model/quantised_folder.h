@@ -37,6 +37,8 @@ class MatrixQuantiser {
     bool bfloats = false;     // scales, in place of halves
     bool plain = false;       // writes what the quantised weights are, as F32
     std::string left;         // modules whose names contain this stay as they are
+    // Modules whose names contain this get no bias that nobody asked for; "": all get one.
+    std::string biased;
 
     Json config() const {
         switch (publisher) {
@@ -299,9 +301,11 @@ class MatrixQuantiser {
             for (std::int64_t c = 0; c < cols_; ++c)
                 order.push_back(static_cast<std::int32_t>(c / (cols_ / groups_)));
             put(module_ + ".g_idx", "I32", {cols_}, bytes_of(order));
-            // A bias that nobody asked for.
-            put(module_ + ".bias", "F16", {rows_},
-                std::string(static_cast<std::size_t>(2 * rows_), '\0'));
+            if (biased.empty() || module_.find(biased) == std::string::npos) {
+                // A bias that nobody asked for.
+                put(module_ + ".bias", "F16", {rows_},
+                    std::string(static_cast<std::size_t>(2 * rows_), '\0'));
+            }
         }
         put(module_ + ".qweight", "I32", shape, weights);
         put(module_ + ".qzeros", "I32", {groups_, rows_ / in_word}, words(zeros));
